@@ -1,0 +1,58 @@
+"""dualtta makes an image classifier adapt itself to the data it meets, without labels.
+
+>>> import dualtta
+>>> sorted(dualtta.METHODS)[:3]
+['deyo', 'deyo_dual', 'dualtta']
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dualtta.adapter import Adapter, adapt
+    from dualtta.collapse import CollapseWarning
+    from dualtta.core import Method, Probe, Selection, Step
+    from dualtta.fisher import Fisher, estimate_fisher
+    from dualtta.methods import METHODS
+    from dualtta.views import VIEWS
+
+__version__ = "0.1.0"
+
+# Imported on first use: `dualtta --help` must not wait for torch.
+_HOMES = {
+    "adapt": "adapter",
+    "Adapter": "adapter",
+    "CollapseWarning": "collapse",
+    "Fisher": "fisher",
+    "estimate_fisher": "fisher",
+    "METHODS": "methods",
+    "Method": "core",
+    "Probe": "core",
+    "Selection": "core",
+    "Step": "core",
+    "VIEWS": "views",
+}
+
+__all__ = [
+    "METHODS",
+    "VIEWS",
+    "Adapter",
+    "CollapseWarning",
+    "Fisher",
+    "Method",
+    "Probe",
+    "Selection",
+    "Step",
+    "adapt",
+    "estimate_fisher",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dualtta' has no attribute {name!r}")
+    return getattr(import_module(f"dualtta.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

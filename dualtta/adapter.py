@@ -1,0 +1,287 @@
+"""The adapter: predicts a batch, then adapts on it. A drop-in for the model it wraps."""
+
+import copy as copying
+import fnmatch
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD
+
+from dualtta import state
+from dualtta.collapse import ADVICE, CollapseWarning, collapsing, watch
+from dualtta.core import Memory, Method, Probe, Selection, Step
+from dualtta.fisher import PREFIX, Fisher
+from dualtta.methods import make_method, method_name, nearest, settings
+from dualtta.models.depth import adapted_parameters, default_lr
+from dualtta.models.net import Net, Statistics
+from dualtta.models.weights import NonFinite, Weights
+from dualtta.updates import Look
+from dualtta.views import Draws, FeatureView
+
+KIND = "dualtta-adapter"
+
+
+def adapt(
+    model: nn.Module,
+    method: str | Method | type[Method] = "dualtta",
+    *,
+    lr: float | None = None,
+    momentum: float = 0.9,
+    parameters: Iterable[str] | None = None,
+    layer: str | None = None,
+    statistics: Statistics | None = None,
+    logits: Callable[[Any], Tensor] | None = None,
+    fisher: Fisher | str | Path | None = None,
+    copy: bool = True,
+    seed: int = 0,
+    **hyperparameters: Any,
+) -> "Adapter":
+    """Wrap a classifier so that it adapts itself to the data it meets, without labels.
+
+    Args:
+        model: any module that maps a batch to (B, C) logits; it stays as it was unless `copy=False`.
+        method: a name in `dualtta.METHODS`, a Method or its class; `hyperparameters` are its fields.
+        lr: learning rate; None: 1e-4 for nets with LayerNorm alone (ViT), else 5e-4.
+        momentum: of SGD.
+        parameters: names or patterns ("layer1.*") of what adapts; None: the norm layers' scales and shifts, less the
+            method's `spare` of the depth.
+        layer: the module whose output feature views change; None: by depth (`layer1` of a ResNet, block 7 of a ViT-B).
+        statistics: what BatchNorm normalises by: "batch", "source", or the batch's share in a blend; None: the method's own.
+            A batch of one always goes by the source's.
+        logits: turns the model's output into (B, C) logits where it is not that already.
+        fisher: EATA's importances, from `estimate_fisher` or the file it wrote.
+        copy: adapt a copy; False adapts the caller's model in place.
+        seed: of the adapter's own random numbers; the global generator is left alone.
+
+    >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 10))
+    >>> adapter = adapt(net, "tent", lr=1e-3)
+    >>> adapter(torch.zeros(4, 3, 8, 8)).shape
+    torch.Size([4, 10])
+    """
+    chosen = make_method(method, **hyperparameters)
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
+    if lr is not None and not lr > 0:
+        raise ValueError(f"lr must be a number above 0, not {lr!r}")
+    if not 0 <= momentum < 1:
+        raise ValueError(f"momentum must be a number from 0 to below 1, not {momentum!r}")
+    with torch.inference_mode(False):
+        if copy:
+            model = copying.deepcopy(model)
+        net = Net(model, logits, chosen.statistics if statistics is None else statistics, layer)
+        if any(isinstance(view, FeatureView) and not view.layer for view in chosen.views.values()):
+            net.default_layer  # noqa: B018 (an error about it belongs here, not in the first step)
+        names = parameter_names(model, parameters, chosen)
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(name in names)
+        weights = Weights({name: p for name, p in model.named_parameters() if name in names})
+        return Adapter(net, chosen, weights, lr or default_lr(model), momentum, _importances(fisher, weights), seed)
+
+
+def parameter_names(model: nn.Module, patterns: Iterable[str] | None, method: Method) -> set[str]:
+    """Names of the parameters that adapt: those that are asked for, or by depth; none where the method never updates."""
+    known = dict(model.named_parameters())
+    if patterns is not None:
+        chosen: set[str] = set()
+        for pattern in [patterns] if isinstance(patterns, str) else patterns:
+            matches = set(fnmatch.filter(known, pattern))
+            if not matches:
+                raise ValueError(f"the model has no parameter {pattern!r}; {nearest(pattern, known)}")
+            chosen |= matches
+        return chosen
+    if method.update is None:
+        return set()
+    names = set(adapted_parameters(model, method.spare)) or set(adapted_parameters(model, 0.0))
+    if not names:
+        raise ValueError(
+            f"{type(model).__name__} has no norm layer with a scale or shift to adapt: name what should adapt, "
+            "parameters=['*.bias'], or predict without adapting, method='source'"
+        )
+    return names
+
+
+def _importances(fisher: Fisher | str | Path | None, weights: Weights) -> Memory:
+    if fisher is None:
+        return {}
+    found = fisher if isinstance(fisher, Fisher) else Fisher.load(fisher)
+    if found.source != weights.fingerprint or set(found.values) != set(weights.params):
+        raise ValueError("the Fisher importance belongs to another model or to other parameters: estimate it for these")
+    return {PREFIX + name: value.to(weights.masters[name]) for name, value in found.values.items()}
+
+
+class Adapter:
+    """Made by `adapt`. `adapter(x)` predicts x, then adapts on it."""
+
+    def __init__(
+        self, net: Net, method: Method, weights: Weights, lr: float, momentum: float, memory: Memory, seed: int
+    ) -> None:
+        self.net, self.method, self.weights = net, method, weights
+        self.lr, self.momentum, self.seed = lr, momentum, seed
+        self._update = method.update if weights.params else None
+        self._optimizer = SGD(weights.masters.values(), lr=lr, momentum=momentum) if self._update else None
+        self._first_memory = memory
+        self._generator = torch.Generator()
+        self._begin()
+
+    def _begin(self) -> None:
+        self.memory: Memory = self._first_memory
+        self.steps = self.skips = self.recoveries = 0
+        self.warned = False
+        self._generator.manual_seed(self.seed)
+
+    @property
+    def model(self) -> nn.Module:
+        """The adapted model, a plain module. Its BatchNorm layers are in the mode they adapt in; `eval()` gives them back
+        their source statistics."""
+        return self.net.model
+
+    def __repr__(self) -> str:
+        count = sum(p.numel() for p in self.weights.params.values())
+        return f"Adapter({type(self.model).__name__}, {self.method}, lr={self.lr:g}, {count:,} parameters adapt)"
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.step(x).logits
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Logits by the adapted model, without adapting."""
+        self._check(x)
+        with torch.no_grad():
+            return self.net(x, lone=len(x) == 1)
+
+    def step(self, x: Tensor, *, draws: Mapping[str, Draws] | None = None) -> Step:
+        """Predict x, then adapt on it; says what happened. `draws` replays the random draws of an earlier step."""
+        self._check(x)
+        drawn = dict(draws or {})
+        before = self.net.forwarded
+        with torch.inference_mode(False), torch.set_grad_enabled(self._update is not None):
+            x = x.clone() if x.is_inference() else x
+            look = self._look(x, drawn)
+            updated, skipped, recovered = self._learn(look, lambda among: self._look(x, drawn, among))
+        alarm = self._alarm() if self._update else False
+        unseen = torch.full_like(look.probe.entropy, torch.nan)
+        return Step(
+            logits=look.probe.raw_logits.detach(),
+            plus=look.selection.plus,
+            minus=look.selection.minus,
+            weight=look.selection.weight,
+            drops={"alter": unseen, "preserve": unseen.clone(), **look.probe.drops},
+            loss=look.loss.detach(),
+            updated=updated,
+            skipped=skipped,
+            recovered=recovered,
+            collapsing=alarm,
+            forwards=self.net.forwarded - before,
+            draws=drawn,
+        )
+
+    def _check(self, x: Tensor) -> None:
+        if not isinstance(x, Tensor) or x.ndim < 2:
+            what = f"shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
+            raise ValueError(f"the input must be a batch, a tensor (B, ...), not {what}")
+        if not len(x):
+            raise ValueError(f"the batch is empty: shape {tuple(x.shape)}")
+        if not x.isfinite().all():
+            raise ValueError("the input holds NaN or Inf: leave such samples out, or repair them before they are normalised")
+
+    def _look(self, x: Tensor, drawn: dict[str, Draws], among: Selection | None = None) -> Look:
+        probe = Probe(self.net, self.weights, x, self.method.views, self.memory, drawn, self._generator)
+        selection = self.method.select(probe, self.memory)
+        if among is not None:
+            selection = selection.among(among)
+        return Look(probe, selection, self.method.objective(probe, selection, self.memory))
+
+    def _learn(self, look: Look, again: Callable[[Selection], Look]) -> tuple[bool, bool, bool]:
+        """Take the update: (updated, skipped, recovered). Whatever goes wrong leaves weights and memory as they were."""
+        self.steps += 1
+        if self._update is None or self._optimizer is None:
+            return False, False, False
+        if not look.probe.entropy.isfinite().all():
+            self.skips += 1
+            return False, True, False
+        taken = look
+        if not look.selection.empty():
+            weights, buffers = self.weights.values(), self._buffers()
+            try:
+                taken = self._update.apply(look, again, self.weights, self._optimizer)
+                if taken.selection.empty():
+                    self._restore(weights, buffers)
+            except BaseException as error:
+                self._restore(weights, buffers)
+                if not isinstance(error, NonFinite):
+                    raise
+                self.skips += 1
+                return False, True, False
+        remembered = self.method.remember(taken.probe, taken.selection, self.memory)
+        self.memory = watch({**remembered, **look.probe.observed}, look.probe)
+        recovered = self.method.lost(self.memory)
+        if recovered:
+            self._restore(self.weights.source, {})
+            self.memory = self._first_memory
+            self.recoveries += 1
+        return not taken.selection.empty(), False, recovered
+
+    def _alarm(self) -> bool:
+        alarm = collapsing(self.memory)
+        if alarm and not self.warned:
+            self.warned = True
+            warnings.warn(ADVICE, CollapseWarning, stacklevel=4)
+        return alarm
+
+    def _buffers(self) -> dict[str, Tensor]:
+        """The optimiser's momentum, by parameter name."""
+        states = self._optimizer.state if self._optimizer else {}
+        found = {
+            name: states[master].get("momentum_buffer") for name, master in self.weights.masters.items() if master in states
+        }
+        return {name: value.clone() for name, value in found.items() if value is not None}
+
+    def _restore(self, values: Mapping[str, Tensor], buffers: Mapping[str, Tensor]) -> None:
+        self.weights.assign(values)
+        if self._optimizer:
+            self._optimizer.state.clear()
+            for name, buffer in buffers.items():
+                self._optimizer.state[self.weights.masters[name]] = {"momentum_buffer": buffer.clone()}
+
+    def reset(self) -> None:
+        """Back to the source model: parameters, optimiser, memory, random numbers and counts."""
+        self._restore(self.weights.source, {})
+        self._begin()
+
+    def save(self, path: str | Path) -> None:
+        """Write all state to one safetensors file; an adapter made the same way continues from it bit for bit."""
+        groups: dict[str, Mapping[str, Tensor]] = {
+            "weights": self.weights.values(),
+            "momentum": self._buffers(),
+            "memory": self.memory,
+            "random": {"state": self._generator.get_state()},
+        }
+        tensors = {f"{group}/{name}": value.cpu() for group, named in groups.items() for name, value in named.items()}
+        state.write(path, KIND, tensors, {"made": self._made(), "counts": self._counts()})
+
+    def load(self, path: str | Path) -> None:
+        """Continue from what `save` wrote; refuses the state of another model or of other settings."""
+        tensors, about = state.read(path, KIND)
+        for key, here in self._made().items():
+            if about["made"].get(key) != here:
+                raise ValueError(f"{path} was saved with {key}={about['made'].get(key)!r}; this adapter has {here!r}")
+        groups: dict[str, dict[str, Tensor]] = {"weights": {}, "momentum": {}, "memory": {}, "random": {}}
+        for full, value in tensors.items():
+            group, name = full.split("/", 1)
+            groups[group][name] = value
+        device = next(iter(self.weights.masters.values())).device if self.weights.masters else torch.device("cpu")
+        self._restore(groups["weights"], {name: value.to(device) for name, value in groups["momentum"].items()})
+        self.memory = {name: value.to(device) for name, value in groups["memory"].items()}
+        self._generator.set_state(groups["random"]["state"])
+        self.steps, self.skips, self.recoveries, self.warned = about["counts"]
+
+    def _made(self) -> dict[str, Any]:
+        """How the adapter was made, as far as its state depends on it."""
+        own = {"method": method_name(type(self.method)), "lr": self.lr, "momentum": self.momentum}
+        return {**own, "source": self.weights.fingerprint, **settings(self.method)}
+
+    def _counts(self) -> list[int | bool]:
+        return [self.steps, self.skips, self.recoveries, self.warned]

@@ -1,0 +1,95 @@
+"""Methods by name. One paper, one file; methods of other packages come in by the entry point `dualtta.methods`."""
+
+import dataclasses
+import difflib
+import warnings
+from importlib.metadata import entry_points
+from typing import Any
+
+from dualtta.core import Method
+from dualtta.methods.deyo import DeYO
+from dualtta.methods.deyo_dual import DeYODual
+from dualtta.methods.dualtta import DualTTA
+from dualtta.methods.eata import EATA
+from dualtta.methods.eata_dual import EATADual
+from dualtta.methods.norm import Norm
+from dualtta.methods.sar import SAR
+from dualtta.methods.source import Source
+from dualtta.methods.tent import Tent
+from dualtta.views import VIEWS, View
+
+METHODS: dict[str, type[Method]] = {
+    "source": Source,
+    "norm": Norm,
+    "tent": Tent,
+    "eata": EATA,
+    "sar": SAR,
+    "deyo": DeYO,
+    "dualtta": DualTTA,
+    "eata_dual": EATADual,
+    "deyo_dual": DeYODual,
+}
+
+for _entry in entry_points(group="dualtta.methods"):
+    try:
+        METHODS.setdefault(_entry.name, _entry.load())
+    except Exception as error:  # a broken plug-in must not take the toolkit down with it
+        warnings.warn(f"the method {_entry.name!r} of {_entry.value} does not load: {error}", stacklevel=2)
+
+
+def nearest(word: str, words: Any) -> str:
+    """The way out for a misspelt name: its nearest neighbour, or all there are.
+
+    >>> nearest("tennt", ["tent", "sar"])
+    "did you mean 'tent'?"
+    """
+    match = difflib.get_close_matches(word, words, 1)
+    return f"did you mean {match[0]!r}?" if match else f"there are: {', '.join(sorted(words))}"
+
+
+def make_method(method: str | Method | type[Method], **hyperparameters: Any) -> Method:
+    """A method from its name, class or an instance, with its hyper-parameters; a view may be given by name.
+
+    >>> make_method("deyo", tau_plpd=0.2, alter="occ").alter
+    Occlusion(share=0.5)
+    >>> make_method("deyo", tau_plbd=0.2)
+    Traceback (most recent call last):
+    ...
+    ValueError: deyo has no setting 'tau_plbd'; did you mean 'tau_plpd'?
+    """
+    if isinstance(method, str):
+        if method not in METHODS:
+            raise ValueError(f"there is no method {method!r}; {nearest(method, METHODS)}")
+        name, kind = method, METHODS[method]
+    else:
+        kind = method if isinstance(method, type) else type(method)
+        name = method_name(kind)
+    specs = {spec.name: spec for spec in dataclasses.fields(kind)}
+    for key, value in hyperparameters.items():
+        if key not in specs:
+            raise ValueError(f"{name} has no setting {key!r}; {nearest(key, specs)}")
+        if isinstance(specs[key].default, View) and isinstance(value, str):
+            if value not in VIEWS:
+                raise ValueError(f"there is no view {value!r}; {nearest(value, VIEWS)}")
+            hyperparameters[key] = VIEWS[value]()
+        elif isinstance(specs[key].default, View) and not isinstance(value, View):
+            raise ValueError(f"{name}: {key} must be a view or the name of one, not {value!r}")
+    return dataclasses.replace(method, **hyperparameters) if isinstance(method, Method) else kind(**hyperparameters)
+
+
+def method_name(kind: type[Method]) -> str:
+    """The registered name of a method's class, or the class's own."""
+    return next((name for name, registered in METHODS.items() if registered is kind), kind.__name__)
+
+
+def settings(method: Method) -> dict[str, Any]:
+    """A method's hyper-parameters as JSON could hold them.
+
+    >>> settings(make_method("deyo"))["alter"]
+    {'view': 'patch', 'grid': 4}
+    """
+    values = {spec.name: getattr(method, spec.name) for spec in dataclasses.fields(method)}
+    return {
+        key: {"view": value.name, **dataclasses.asdict(value)} if isinstance(value, View) else value  # type: ignore[call-overload]
+        for key, value in values.items()
+    }

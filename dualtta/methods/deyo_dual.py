@@ -1,0 +1,25 @@
+"""DeYO with the paper's dual strategy: confident samples that do not need the shape have their entropy maximised."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from dualtta.core import Memory, Probe, Selection, entropy_objective, within
+from dualtta.methods.deyo import DeYO
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeYODual(DeYO):
+    """D+ as in DeYO; D-: confident, and PLPD below half its threshold."""
+
+    lam: float = within(0.5, 0)
+
+    def select(self, probe: Probe, memory: Memory) -> Selection:
+        confident = self.confident(probe)
+        plpd = probe.drop("alter", only=confident)
+        plus = confident & (plpd > self.tau_plpd)
+        minus = confident & (plpd < self.tau_plpd / 2)
+        return Selection.of(plus, self.certainty(probe) + plpd.exp(), minus, self.certainty(probe))
+
+    def objective(self, probe: Probe, selection: Selection, memory: Memory) -> Tensor:
+        return entropy_objective(probe, selection, self.lam)

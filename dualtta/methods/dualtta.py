@@ -1,0 +1,48 @@
+"""DualTTA: dual strategies for test-time adaptation, as printed."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dualtta.core import Drop, Memory, Method, Probe, Reduction, Selection, entropy_objective, one_of, within
+from dualtta.views import PatchShuffle, Style, View
+
+
+@dataclass(frozen=True, kw_only=True)
+class DualTTA(Method):
+    """Likely-correct samples (D+) fall under alteration and hold under restyling; likely-incorrect ones (D-) the reverse.
+
+    Entropy is minimised over D+ and maximised over D-. A filter that is off is no criterion any more; its drop still
+    weighs the samples.
+    """
+
+    spare: float = within(0.25, 0, 1)
+    alter: View = PatchShuffle()
+    preserve: View = Style()
+    tau_sa: float = within(0.4, -1, 1)
+    tau_sp: float = within(0.7, -1, 1)
+    diff0: float = within(0.7, -10, 10)  # Diff0 of the weight
+    ent0: float = within(0.4, 0)  # Ent0 of the weight, as a share of ln C
+    lam: float = within(0.5, 0)
+    filter_sa: bool = True
+    filter_sp: bool = True
+    drop: Drop = one_of("absolute", "relative")  # Diff, or Diff / p_k
+    reduction: Reduction = one_of("sum", "mean")  # as printed, or each set averaged over itself
+
+    def select(self, probe: Probe, memory: Memory) -> Selection:
+        diff_sa, diff_sp = probe.drop("alter", kind=self.drop), probe.drop("preserve", kind=self.drop)
+
+        everybody = torch.ones_like(diff_sa, dtype=torch.bool)
+        falls, stays = (diff_sa > self.tau_sa, diff_sa < self.tau_sa) if self.filter_sa else (everybody, everybody)
+        holds, breaks = (diff_sp < self.tau_sp, diff_sp > self.tau_sp) if self.filter_sp else (everybody, everybody)
+        plus, minus = falls & holds, stays & breaks
+        if not (self.filter_sa or self.filter_sp):
+            minus = ~everybody  # with no criterion left, nobody is likely incorrect
+
+        beta = (self.ent0 * probe.max_entropy - probe.entropy).exp()
+        alpha = beta + diff_sa.exp() + (self.diff0 - diff_sp).exp()
+        return Selection.of(plus, alpha, minus, beta)
+
+    def objective(self, probe: Probe, selection: Selection, memory: Memory) -> Tensor:
+        return entropy_objective(probe, selection, self.lam, self.reduction)

@@ -1,0 +1,58 @@
+"""EATA: efficient test-time model adaptation without forgetting (https://arxiv.org/abs/2204.02610).
+
+The Fisher term needs source-like data once, before the stream: see `dualtta.estimate_fisher`. Without it this is the
+paper's ETA.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
+
+from dualtta.core import Memory, Method, Probe, Selection, entropy_objective, within
+from dualtta.fisher import fisher_in
+
+AVERAGE = "average"  # n, the moving average of the selected samples' predictions
+
+
+@dataclass(frozen=True, kw_only=True)
+class EATA(Method):
+    """Minimise the entropy of samples that are reliable (low entropy) and not redundant (unlike the average prediction)."""
+
+    ent0: float = within(0.4, 0)  # Ent0 of the weight, as a share of ln C
+    tau_ent: float | None = within(None, 0)  # the entropy threshold, as a share of ln C; None: ent0
+    epsilon: float = within(0.05, 0, 1)  # 0.05 for ImageNet, 0.4 for ten classes
+    fisher_alpha: float = within(2000.0, 0)  # 2000 for ImageNet, 1 for CIFAR-10
+
+    def reliable(self, probe: Probe) -> Tensor:
+        tau_ent = self.ent0 if self.tau_ent is None else self.tau_ent
+        return probe.entropy < tau_ent * probe.max_entropy
+
+    def similarity(self, probe: Probe, memory: Memory) -> Tensor:
+        """cos(p, n); zero while there is no n yet, so that everybody passes."""
+        if AVERAGE not in memory:
+            return torch.zeros_like(probe.entropy)
+        return cosine_similarity(probe.probs, memory[AVERAGE][None], dim=1)
+
+    def weight(self, probe: Probe) -> Tensor:
+        return (self.ent0 * probe.max_entropy - probe.entropy).exp()
+
+    def select(self, probe: Probe, memory: Memory) -> Selection:
+        plus = self.reliable(probe) & (self.similarity(probe, memory).abs() < self.epsilon)
+        return Selection.of(plus, self.weight(probe))
+
+    def objective(self, probe: Probe, selection: Selection, memory: Memory) -> Tensor:
+        return entropy_objective(probe, selection) + self.forgetting(probe, memory)
+
+    def forgetting(self, probe: Probe, memory: Memory) -> Tensor | float:
+        """fisher_alpha * sum of F (theta - theta_source)^2, where a Fisher estimate was given."""
+        fisher = fisher_in(memory)
+        return self.fisher_alpha * probe.drift(fisher) if fisher else 0.0
+
+    def remember(self, probe: Probe, selection: Selection, memory: Memory) -> Memory:
+        """n <- 0.9 n + 0.1 (mean prediction over D+)."""
+        if not selection.plus.any():
+            return memory
+        mean = probe.probs[selection.plus].mean(0)
+        return {**memory, AVERAGE: 0.9 * memory[AVERAGE] + 0.1 * mean if AVERAGE in memory else mean}

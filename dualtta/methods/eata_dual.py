@@ -1,0 +1,24 @@
+"""EATA with the paper's dual strategy: reliable but redundant samples have their entropy maximised."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from dualtta.core import Memory, Probe, Selection, entropy_objective, within
+from dualtta.methods.eata import EATA
+
+
+@dataclass(frozen=True, kw_only=True)
+class EATADual(EATA):
+    """D+ as in EATA; D-: reliable, and more than 3/2 epsilon like the average prediction."""
+
+    lam: float = within(0.5, 0)
+
+    def select(self, probe: Probe, memory: Memory) -> Selection:
+        reliable, cos = self.reliable(probe), self.similarity(probe, memory)
+        plus = reliable & (cos.abs() < self.epsilon)
+        minus = reliable & (cos > 1.5 * self.epsilon)
+        return Selection.of(plus, self.weight(probe), minus, self.weight(probe))
+
+    def objective(self, probe: Probe, selection: Selection, memory: Memory) -> Tensor:
+        return entropy_objective(probe, selection, self.lam) + self.forgetting(probe, memory)

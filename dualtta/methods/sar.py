@@ -1,0 +1,42 @@
+"""SAR: towards stable test-time adaptation in dynamic wild world (https://arxiv.org/abs/2302.12400).
+
+Unlike the published code, recovery clears the moving average for good, its threshold is obeyed, and a batch of which
+nothing is selected takes no step.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from dualtta.core import Memory, Method, Probe, Selection, within
+from dualtta.updates import Sharpen
+
+EMA = "ema"  # the moving average of the entropy at the climbed weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class SAR(Method):
+    """Minimise the entropy of reliable samples, and its sharpness; return to the source when entropy is suspiciously low."""
+
+    spare: float = within(0.25, 0, 1)
+    ent0: float = within(0.4, 0)  # the entropy threshold, as a share of ln C
+    rho: float = within(0.05, 0)  # how far SAM climbs
+    recovery: float = within(0.2, 0)  # below this moving average (in nats) the model is reset
+
+    @property
+    def update(self) -> Sharpen:
+        return Sharpen(self.rho)
+
+    def select(self, probe: Probe, memory: Memory) -> Selection:
+        plus = probe.entropy < self.ent0 * probe.max_entropy
+        return Selection.of(plus, torch.ones_like(probe.entropy))
+
+    def remember(self, probe: Probe, selection: Selection, memory: Memory) -> Memory:
+        """ema <- 0.9 ema + 0.1 (mean entropy of the re-selected)."""
+        if not selection.plus.any():
+            return memory
+        mean = probe.entropy[selection.plus].mean()
+        return {**memory, EMA: 0.9 * memory[EMA] + 0.1 * mean if EMA in memory else mean}
+
+    def lost(self, memory: Memory) -> bool:
+        return EMA in memory and bool(memory[EMA] < self.recovery)

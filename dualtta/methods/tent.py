@@ -1,0 +1,16 @@
+"""Tent: fully test-time adaptation by entropy minimization (https://arxiv.org/abs/2006.10726)."""
+
+from dataclasses import dataclass
+
+import torch
+
+from dualtta.core import Memory, Method, Probe, Selection
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tent(Method):
+    """Minimise the mean entropy of the whole batch, by all norm layers."""
+
+    def select(self, probe: Probe, memory: Memory) -> Selection:
+        everybody = torch.ones_like(probe.prediction, dtype=torch.bool)
+        return Selection.of(everybody, torch.ones_like(probe.entropy))

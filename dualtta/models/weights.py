@@ -1,0 +1,81 @@
+"""The parameters that adapt: what they were, what they are, and float32 masters where the model is narrower."""
+
+import hashlib
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import get_total_norm
+
+
+class NonFinite(ArithmeticError):
+    """A loss, a gradient or a result of an update is not finite."""
+
+
+class Weights:
+    """Named parameters of a model. Optimisers move the masters; `publish` brings them into the model."""
+
+    def __init__(self, params: Mapping[str, nn.Parameter]) -> None:
+        self.params = dict(params)
+        self.masters: dict[str, Tensor] = {
+            # a step of 1e-5 on a bfloat16 weight of 1 would be rounded away
+            name: p if p.dtype in (torch.float32, torch.float64) else p.detach().float().requires_grad_()
+            for name, p in self.params.items()
+        }
+        self.source = self.values()
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the source model by its adapted parameters, so that state is not loaded into another."""
+        digest = hashlib.sha256()
+        for name, value in sorted(self.source.items()):
+            digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+            digest.update(value.cpu().numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+    def values(self) -> dict[str, Tensor]:
+        return {name: master.detach().clone() for name, master in self.masters.items()}
+
+    def assign(self, values: Mapping[str, Tensor]) -> None:
+        with torch.no_grad():
+            for name, master in self.masters.items():
+                master.copy_(values[name])
+        self.publish()
+
+    def publish(self) -> None:
+        """Bring the masters' values into the model; NonFinite where a value is not finite there."""
+        with torch.no_grad():
+            for name, p in self.params.items():
+                if p is not self.masters[name]:
+                    p.copy_(self.masters[name])
+        if self.params and not get_total_norm([p.detach() for p in self.params.values()]).isfinite():
+            raise NonFinite("a parameter would not be finite")
+
+    def gradient(self, loss: Tensor) -> dict[str, Tensor]:
+        """The gradient of each parameter that the loss depends on, in the masters' precision."""
+        grads = torch.autograd.grad(loss, list(self.params.values()), allow_unused=True)
+        pairs = zip(self.masters.items(), grads, strict=True)
+        return {name: grad.to(master.dtype) for (name, master), grad in pairs if grad is not None}
+
+    def backward(self, loss: Tensor) -> None:
+        """Leave the gradient of the loss in the masters; NonFinite where it is not finite."""
+        grads = self.gradient(loss)
+        norm = get_total_norm(list(grads.values())) if grads else torch.zeros(())
+        if not (norm.isfinite() & loss.detach().isfinite()):
+            raise NonFinite("the loss or its gradient is not finite")
+        for name, master in self.masters.items():
+            master.grad = grads.get(name)
+
+    def climb(self, rho: float) -> None:
+        """Move by rho g / (||g|| + 1e-12) along the gradient that `backward` left, one norm over all parameters."""
+        with torch.no_grad():
+            moving = [(master, master.grad) for master in self.masters.values() if master.grad is not None]
+            scale = rho / (get_total_norm([grad for _, grad in moving]) + 1e-12)
+            for master, grad in moving:
+                master += grad * scale
+        self.publish()
+
+    def drift(self, importance: Mapping[str, Tensor]) -> Tensor:
+        """Sum of importance * (value - source value)^2, differentiable."""
+        terms = [(importance[n] * (p - self.source[n]).square()).sum() for n, p in self.params.items()]
+        return torch.stack(terms).sum()

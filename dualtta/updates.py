@@ -1,0 +1,65 @@
+"""How an objective is descended: a plain step, or one that first climbs to the sharpest point nearby (SAM)."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+from torch.optim import Optimizer
+
+from dualtta.core import Probe, Selection
+from dualtta.models.weights import Weights
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a method makes of a batch at the weights of one moment."""
+
+    probe: Probe
+    selection: Selection
+    loss: Tensor
+
+
+Again = Callable[[Selection], Look]  # look at the same batch by the same draws, now, among those selected before
+
+
+class Update(ABC):
+    """A rule that moves the weights by one look at a batch."""
+
+    @abstractmethod
+    def apply(self, look: Look, again: Again, weights: Weights, optimizer: Optimizer) -> Look:
+        """Move the weights and return the look that the step was taken on.
+
+        Where that look selects nobody, or a gradient is not finite (NonFinite is raised), the caller puts the weights back.
+        """
+
+
+@dataclass(frozen=True)
+class Descend(Update):
+    """One step down the gradient."""
+
+    def apply(self, look: Look, again: Again, weights: Weights, optimizer: Optimizer) -> Look:
+        weights.backward(look.loss)
+        optimizer.step()
+        weights.publish()
+        return look
+
+
+@dataclass(frozen=True)
+class Sharpen(Update):
+    """Sharpness-aware minimisation (https://arxiv.org/abs/2010.01412): the gradient at the climbed weights, applied at the
+    original ones, over those of the first selection that are selected there again."""
+
+    rho: float = 0.05
+
+    def apply(self, look: Look, again: Again, weights: Weights, optimizer: Optimizer) -> Look:
+        original = weights.values()
+        weights.backward(look.loss)
+        weights.climb(self.rho)
+        climbed = again(look.selection)
+        if not climbed.selection.empty():
+            weights.backward(climbed.loss)
+            weights.assign(original)
+            optimizer.step()
+            weights.publish()
+        return climbed

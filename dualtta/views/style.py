@@ -1,0 +1,91 @@
+"""The paper's semantic-preserving view: perturb the style (channel means and deviations) of a feature map.
+
+    U^sp = U + eps_U U^sigma,   S^sp = S + eps_S S^sigma,   Z^sp = (Z - U) S^sp / S + U^sp
+
+U and S are each sample's channel mean and deviation over positions, U^sigma and S^sigma their deviations over the batch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Generator, Tensor
+
+from dualtta.views.base import Draws, FeatureView, normal
+
+
+def moments(z: Tensor) -> tuple[Tensor, Tensor]:
+    """Channel mean and population deviation over positions: (B, C, ...) -> two of (B, C, 1, ...).
+
+    >>> [m.flatten().tolist() for m in moments(torch.tensor([[[1.0, 3.0]]]))]
+    [[2.0], [1.0]]
+    """
+    positions = tuple(range(2, z.ndim))
+    if not positions:
+        return z, torch.zeros_like(z)
+    u = z.mean(positions, keepdim=True)
+    return u, (z - u).square().mean(positions, keepdim=True).sqrt()
+
+
+def restyle(z: Tensor, old: tuple[Tensor, Tensor], new: tuple[Tensor, Tensor]) -> Tensor:
+    """Replace each channel's moments (mean, deviation); a channel without variation has only its mean moved.
+
+    >>> z = torch.tensor([[[1.0, 3.0], [5.0, 5.0]]])
+    >>> restyle(z, moments(z), (torch.zeros(1, 2, 1), torch.full((1, 2, 1), 2.0))).tolist()
+    [[[-2.0, 2.0], [0.0, 0.0]]]
+    """
+    (u, s), (u_new, s_new) = old, new
+    flat = s <= 8 * torch.finfo(z.dtype).eps * u.abs()  # a constant channel's deviation is rounding, not variation
+    scale = torch.where(flat, 0.0, s_new / torch.where(flat, 1.0, s))
+    return (z - u) * scale + u_new
+
+
+def spread(values: Tensor) -> Tensor:
+    """Population deviation over the batch, the U^sigma and S^sigma of the paper: (B, C, ...) -> (1, C, ...)."""
+    return (values - values.mean(0, keepdim=True)).square().mean(0, keepdim=True).sqrt()
+
+
+def extend(memory: Mapping[str, Tensor], key: str, value: Tensor) -> dict[str, Tensor]:
+    """Count one more `value` into the running mean and sum of squared deviations kept in memory (Welford)."""
+    count = memory.get(f"{key}.count", torch.zeros((), dtype=value.dtype, device=value.device)) + 1
+    mean = memory.get(f"{key}.mean", torch.zeros_like(value))
+    squares = memory.get(f"{key}.squares", torch.zeros_like(value))
+    moved = mean + (value - mean) / count
+    return {
+        f"{key}.count": count,
+        f"{key}.mean": moved,
+        f"{key}.squares": squares + (value - mean) * (value - moved),
+    }
+
+
+@dataclass(frozen=True)
+class Style(FeatureView):
+    """The style perturbation at a named layer.
+
+    A batch of one has no deviation over the batch; there it is taken over the single samples the stream has shown so far.
+    """
+
+    name: ClassVar[str] = "style"
+    layer: str | None = None
+
+    def draw(self, x: Tensor, generator: Generator) -> Draws:
+        return normal(generator, len(x)), normal(generator, len(x))
+
+    def transform(
+        self, z: Tensor, draws: Draws, channel: int, prefix: int, memory: Mapping[str, Tensor]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        wide = z.float() if z.dtype in (torch.bfloat16, torch.float16) else z
+        first = wide.movedim(channel, 1)
+        patches = first[:, :, prefix:] if prefix else first
+        u, s = moments(patches)
+        observed: dict[str, Tensor] = {}
+        if len(z) == 1:
+            observed = extend(memory, "u", u) | extend(memory, "s", s)
+            u_sigma, s_sigma = ((observed[f"{k}.squares"] / observed[f"{k}.count"]).sqrt() for k in "us")
+        else:
+            u_sigma, s_sigma = spread(u), spread(s)
+        eps_u, eps_s = (d.to(wide).reshape(-1, *[1] * (first.ndim - 1)) for d in draws)
+        styled = restyle(patches, (u, s), (u + eps_u * u_sigma, s + eps_s * s_sigma))
+        out = torch.cat([first[:, :, :prefix], styled], 2) if prefix else styled
+        return out.movedim(1, channel).to(z.dtype), observed
