@@ -73,9 +73,9 @@ def adapt(
         if copy:
             model = copying.deepcopy(model)
         net = Net(model, logits, chosen.statistics if statistics is None else statistics, layer)
+        names = parameter_names(model, parameters, chosen)
         if any(isinstance(view, FeatureView) and not view.layer for view in chosen.views.values()):
             net.default_layer  # noqa: B018 (an error about it belongs here, not in the first step)
-        names = parameter_names(model, parameters, chosen)
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(name in names)
         weights = Weights({name: p for name, p in model.named_parameters() if name in names})

@@ -1,11 +1,16 @@
 """Golden vectors: the shared ones where they are at hand, and the runner's own judgement on vectors made here."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
-from dualtta.conformance import check_folder
+import dualtta
+from dualtta.conformance import build_net, check_folder, compare_floats, to_input
 
 SHARED = Path(__file__).parents[2] / "shared" / "conformance"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason=f"no golden vectors at {SHARED}")
@@ -25,3 +30,133 @@ def verdicts():
 def test_golden_vectors_of_the_methods_agree(verdicts, case):
     assert verdicts[case]["ok"], verdicts[case]["why"]
     assert verdicts[case]["worst"] < 1e-12
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of the published form with one ViT case, recorded from this package."""
+    torch.manual_seed(0)
+    from timm.models.vision_transformer import VisionTransformer
+
+    net = VisionTransformer(img_size=32, patch_size=8, embed_dim=48, depth=4, num_heads=3, num_classes=10)
+    torch.nn.init.normal_(net.head.weight, std=1.0)
+    methods = tmp_path / "methods"
+    methods.mkdir()
+    np.savez(methods / "net_vit.npz", **{name: value.numpy() for name, value in net.state_dict().items()})
+    case = {"name": "dual_vit", "net": "vit", "method": "dualtta", "momentum": 0.9, "lr": 0.01, "layer": "blocks.1"}
+    case |= {"tau_sa": 0.0, "tau_sp": 0.0, "diff0": 0.7, "ent0": 0.4, "lam": 0.5, "reduction": "mean"}
+    images = np.random.RandomState(0).randint(0, 256, (3, 8, 32, 32, 3), dtype=np.uint8)
+    setting = {key: case[key] for key in ("tau_sa", "tau_sp", "diff0", "ent0", "lam", "reduction")}
+    adapter = dualtta.adapt(net.double(), "dualtta", lr=0.01, layer="blocks.1", **setting)
+    steps = [adapter.step(to_input(batch)) for batch in images]
+    arrays = {
+        "images": images,
+        "logits": [s.logits for s in steps],
+        "plus": [s.plus for s in steps],
+        "minus": [s.minus for s in steps],
+        "diff_sa": [s.drops["alter"] for s in steps],
+        "diff_sp": [s.drops["preserve"] for s in steps],
+        "loss": [s.loss for s in steps],
+        "patch_keys": [s.draws["alter"][0] for s in steps],
+        "eps_mu": [s.draws["preserve"][0] for s in steps],
+        "eps_sigma": [s.draws["preserve"][1] for s in steps],
+        **{f"after/{name}": value.detach() for name, value in adapter.weights.params.items()},
+    }
+    arrays = {key: np.stack([np.asarray(v) for v in value]) for key, value in arrays.items()}
+    assert any(s.updated for s in steps)
+    np.savez(methods / "dual_vit.npz", **arrays)
+    (methods / "cases.json").write_text(json.dumps([case]))
+    return tmp_path
+
+
+def change(folder, key, edit):
+    path = folder / "methods" / "dual_vit.npz"
+    arrays = dict(np.load(path))
+    arrays[key] = edit(arrays[key].copy())
+    np.savez(path, **arrays)
+
+
+def test_vectors_of_a_token_net_replay(folder):
+    (verdict,) = check_folder(folder)
+    assert verdict["ok"], verdict["why"]
+    assert verdict["worst"] < 1e-12
+
+
+def flip(array):
+    array[0, 0] = ~array[0, 0]
+    return array
+
+
+def hide(array):
+    array[1, 2] = np.nan
+    return array
+
+
+@pytest.mark.parametrize(
+    ("key", "edit", "says"),
+    [
+        ("logits", lambda a: a + 1e-5, "logits is off by 1.0e-05"),
+        ("loss", lambda a: a + 1e-7, "loss is off"),
+        ("diff_sa", lambda a: a - 1e-7, "diff_sa is off"),
+        ("diff_sp", hide, "diff_sp has NaN in other places"),
+        ("plus", flip, "plus differs for 1 samples"),
+        ("minus", flip, "minus differs for 1 samples"),
+        ("after/blocks.0.norm1.weight", lambda a: a + 1e-7, "after/blocks.0.norm1.weight is off"),
+        ("eps_mu", lambda a: a + 0.1, "off"),
+    ],
+)
+def test_a_vector_that_is_off_is_reported_with_the_reason(folder, key, edit, says):
+    change(folder, key, edit)
+    (verdict,) = check_folder(folder)
+    assert not verdict["ok"]
+    assert says in verdict["why"]
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        ({"method": "memo"}, "not there yet: the method 'memo'"),
+        ({"net": "mlp"}, "net_mlp.npz"),
+        ({"tau": 1}, "no setting 'tau'"),
+        ({"name": "other"}, "other.npz"),
+    ],
+)
+def test_cases_that_cannot_run_are_reported_not_passed(folder, edit, says):
+    listing = folder / "methods" / "cases.json"
+    listing.write_text(json.dumps([json.loads(listing.read_text())[0] | edit]))
+    (verdict,) = check_folder(folder)
+    assert not verdict["ok"]
+    assert verdict["worst"] is None
+    assert says in verdict["why"]
+
+
+def test_a_listing_that_is_no_listing_is_refused(folder):
+    (folder / "methods" / "cases.json").write_text('{"cases": 3}')
+    with pytest.raises(ValueError, match="not a list of cases"):
+        check_folder(folder)
+
+
+def test_the_command_exits_by_the_verdict(folder):
+    def run(*args):
+        command = [sys.executable, "-m", "dualtta", "conformance", str(folder), *args]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    good = run("--json")
+    assert good.returncode == 0
+    assert [set(verdict) for verdict in json.loads(good.stdout)] == [{"case", "ok", "worst", "why"}]
+    assert "1 of 1 ok" in run().stdout
+    change(folder, "logits", lambda a: a + 1)
+    assert run().returncode == 1
+
+
+def test_missing_drops_are_excused_only_where_shortcuts_are():
+    ours, golden = np.array([np.nan, 1.0]), np.array([0.5, 1.0])
+    assert compare_floats("diff", ours, golden, 1e-8, may_lack=True).why == ""
+    assert compare_floats("diff", ours, golden, 1e-8).why
+    assert compare_floats("diff", golden, ours, 1e-8, may_lack=True).why
+    assert compare_floats("diff", golden[:1], golden, 1e-8).why
+
+
+def test_nets_are_sized_by_their_weights():
+    with pytest.raises(ValueError, match="no net 'mlp'"):
+        build_net("mlp", {})

@@ -74,7 +74,9 @@ def make_method(method: str | Method | type[Method], **hyperparameters: Any) -> 
             hyperparameters[key] = VIEWS[value]()
         elif isinstance(specs[key].default, View) and not isinstance(value, View):
             raise ValueError(f"{name}: {key} must be a view or the name of one, not {value!r}")
-    return dataclasses.replace(method, **hyperparameters) if isinstance(method, Method) else kind(**hyperparameters)
+    if isinstance(method, Method):
+        return dataclasses.replace(method, **hyperparameters) if hyperparameters else method
+    return kind(**hyperparameters)
 
 
 def method_name(kind: type[Method]) -> str:

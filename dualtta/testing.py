@@ -1,0 +1,215 @@
+"""Checks that every method must pass. Authors of new methods run them on theirs:
+
+    from dualtta.testing import check_method
+    check_method(MyMethod(tau=0.3))
+
+Each check is an `assert` with a sentence. They feed bare inputs: no method ever sees a label.
+"""
+
+import copy
+import dataclasses
+import random
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from dualtta.adapter import Adapter, adapt
+from dualtta.core import Method, Step
+from dualtta.methods import make_method
+from dualtta.models.norms import affine_names, norm_layers
+
+Check = Callable[[Method, nn.Module, Sequence[Tensor]], None]
+
+
+def small_net(norm: str = "group", classes: int = 10, seed: int = 0) -> nn.Module:
+    """A convolutional net of random weights for checks, whose predictions are confident enough to be selected.
+
+    >>> small_net("batch")(torch.zeros(2, 3, 16, 16)).shape
+    torch.Size([2, 10])
+    """
+    norms: dict[str, Callable[[int], nn.Module]] = {
+        "batch": nn.BatchNorm2d,
+        "group": lambda width: nn.GroupNorm(4, width),
+        "layer": lambda width: nn.GroupNorm(1, width),
+        "instance": lambda width: nn.InstanceNorm2d(width, affine=True),
+    }
+    widths = (3, 8, 16, 16, 32, 32)
+    with _seeded(seed):
+        stages = [
+            nn.Sequential(nn.Conv2d(a, b, 3, 1 + i % 2, 1), norms[norm](b), nn.ReLU())
+            for i, (a, b) in enumerate(pairwise(widths))
+        ]
+        head = nn.Linear(widths[-1] * 16, classes)  # it sees positions, so that shuffling patches matters to it
+        nn.init.normal_(head.weight, std=0.25)  # confident
+        for module in nn.Sequential(*stages).modules():
+            if isinstance(module, nn.BatchNorm2d):
+                nn.init.uniform_(module.running_var, 0.5, 1.5)  # type: ignore[arg-type]
+        return nn.Sequential(*stages, nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Dropout(0.5), head)
+
+
+def small_stream(batches: int = 4, size: int = 16, side: int = 16, seed: int = 0) -> list[Tensor]:
+    """Batches of random images with structure, so that views change their predictions."""
+    generator = torch.Generator().manual_seed(seed)
+    coarse = torch.randn(batches, size, 3, 4, 4, generator=generator)
+    fine = torch.randn(batches, size, 3, side, side, generator=generator)
+    grown = nn.functional.interpolate(coarse.flatten(0, 1), side, mode="bilinear").reshape(fine.shape)
+    return list(2 * grown + 0.3 * fine)
+
+
+def check_method(
+    method: str | Method | type[Method], model: nn.Module | None = None, batches: Sequence[Tensor] | None = None
+) -> None:
+    """Run all checks, on the given model and stream or on small ones of three kinds of norm layer."""
+    made = make_method(method)
+    models = [model] if model is not None else [small_net(norm) for norm in ("batch", "group", "layer")]
+    for each in models:
+        for check in CHECKS:
+            check(made, each, batches or small_stream())
+
+
+def check_holds_no_state(method: Method, model: nn.Module, batches: Sequence[Tensor]) -> None:
+    assert dataclasses.is_dataclass(method), "a method is a dataclass"
+    params = type(method).__dataclass_params__  # type: ignore[attr-defined]
+    assert params.frozen, "a method is a frozen dataclass: @dataclass(frozen=True, kw_only=True)"
+    before = copy.deepcopy(vars(method))
+    run(adapt(model, method), batches)
+    assert vars(method) == before, "a method's fields stay as they are: memory is passed in and out"
+
+
+def check_predicts_before_adapting(method: Method, model: nn.Module, batches: Sequence[Tensor]) -> None:
+    adapter = adapt(model, method, lr=0.01)
+    for x in batches:
+        expected = adapter.predict(x)
+        assert torch.equal(adapter.step(x).logits, expected), "the prediction for a batch is made before adapting on it"
+
+
+def check_only_norm_parameters_move(method: Method, model: nn.Module, batches: Sequence[Tensor]) -> None:
+    before, modes = copy.deepcopy(model.state_dict()), [(m, m.training) for m in model.modules()]
+    wanted = [p.requires_grad for p in model.parameters()]
+    adapter = adapt(model, method, lr=0.01)
+    run(adapter, batches)
+    assert same(model.state_dict(), before), "the caller's model stays as it was"
+    assert all(m.training == mode for m, mode in modes), "the caller's model stays in its mode"
+    assert [p.requires_grad for p in model.parameters()] == wanted, "the caller's model requires gradients as before"
+    norms = {full for name, norm in norm_layers(model).items() for full in affine_names(name, norm)}
+    moved = {name for name, value in adapter.model.state_dict().items() if not torch.equal(value, before[name])}
+    assert moved <= norms, f"only norm parameters move, not {sorted(moved - norms)}"
+
+
+def check_selects_soundly(method: Method, model: nn.Module, batches: Sequence[Tensor]) -> None:
+    for step in run(adapt(model, method), batches):
+        assert not (step.plus & step.minus).any(), "D+ and D- are disjoint"
+        part = step.plus | step.minus
+        assert (step.weight[part] > 0).all(), "the weight of whoever takes part is positive"
+        assert (step.weight[~part] == 0).all(), "the weight of whoever takes no part is zero"
+        assert step.plus.shape == step.minus.shape == step.weight.shape == step.logits.shape[:1], "one entry a sample"
+
+
+def check_reset_is_exact(method: Method, model: nn.Module, batches: Sequence[Tensor]) -> None:
+    adapter = adapt(model, method, lr=0.01)
+    source = copy.deepcopy(adapter.model.state_dict())
+    first = run(adapter, batches)
+    adapter.reset()
+    assert same(adapter.model.state_dict(), source), "reset restores the source parameters"
+    assert all(map(same_step, first, run(adapter, batches))), "after reset the same stream gives the same steps"
+
+
+def check_save_and_load_are_exact(method: Method, model: nn.Module, batches: Sequence[Tensor]) -> None:
+    half = len(batches) // 2
+    adapter, other = adapt(model, method, lr=0.01), adapt(model, method, lr=0.01)
+    run(adapter, batches[:half])
+    with tempfile.TemporaryDirectory() as folder:
+        adapter.save(Path(folder, "state.safetensors"))
+        other.load(Path(folder, "state.safetensors"))
+    steps = zip(run(adapter, batches[half:]), run(other, batches[half:]), strict=True)
+    assert all(same_step(a, b) for a, b in steps), "a loaded adapter continues bit for bit"
+    assert same(adapter.model.state_dict(), other.model.state_dict()), "and ends at the same parameters"
+    assert same(dict(adapter.memory), dict(other.memory)), "and with the same memory"
+
+
+def check_leaves_random_state_alone(method: Method, model: nn.Module, batches: Sequence[Tensor]) -> None:
+    def numpy_state() -> NDArray[np.uint32]:
+        key: NDArray[np.uint32] = np.random.get_state(legacy=False)["state"]["key"]  # noqa: NPY002
+        return key.copy()
+
+    before = torch.get_rng_state(), numpy_state(), random.getstate()
+    run(adapt(model, method), batches)
+    assert torch.equal(torch.get_rng_state(), before[0]), "torch's global generator is left alone"
+    assert np.array_equal(numpy_state(), before[1]), "numpy's global generator is left alone"
+    assert random.getstate() == before[2], "Python's global generator is left alone"
+
+
+def check_leaves_no_hook(method: Method, model: nn.Module, batches: Sequence[Tensor]) -> None:
+    adapter = adapt(model, method)
+    run(adapter, batches)
+    for module in [*model.modules(), *adapter.model.modules()]:
+        hooks = [*module._forward_hooks, *module._forward_pre_hooks, *module._backward_hooks]
+        assert not hooks, "no hook is left behind"
+
+
+def check_works_without_grad(method: Method, model: nn.Module, batches: Sequence[Tensor]) -> None:
+    plain = run(adapt(model, method, lr=0.01), batches)
+    with torch.no_grad():
+        assert all(map(same_step, plain, run(adapt(model, method, lr=0.01), batches))), "no_grad changes nothing"
+    with torch.inference_mode():
+        fresh = [x.clone() for x in batches]
+        assert all(map(same_step, plain, run(adapt(model, method, lr=0.01), fresh))), "inference_mode changes nothing"
+
+
+def check_parameters_stay_finite(method: Method, model: nn.Module, batches: Sequence[Tensor]) -> None:
+    adapter = adapt(model, method, lr=3e38)
+    run(adapter, batches)
+    assert all(p.isfinite().all() for p in adapter.model.parameters()), "parameters never become non-finite"
+
+
+CHECKS: tuple[Check, ...] = (
+    check_holds_no_state,
+    check_predicts_before_adapting,
+    check_only_norm_parameters_move,
+    check_selects_soundly,
+    check_reset_is_exact,
+    check_save_and_load_are_exact,
+    check_leaves_random_state_alone,
+    check_leaves_no_hook,
+    check_works_without_grad,
+    check_parameters_stay_finite,
+)
+
+
+def run(adapter: Adapter, batches: Sequence[Tensor]) -> list[Step]:
+    return [adapter.step(x) for x in batches]
+
+
+def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
+    """Whether two named sets of tensors are equal bit for bit."""
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def same_step(a: Step, b: Step) -> bool:
+    """Whether two steps are equal bit for bit, NaN included."""
+
+    def equal(x: object, y: object) -> bool:
+        if isinstance(x, Tensor) and isinstance(y, Tensor):
+            return torch.equal(x.nan_to_num(7.0), y.nan_to_num(7.0)) and torch.equal(x.isnan(), y.isnan())
+        if isinstance(x, dict) and isinstance(y, dict):
+            return x.keys() == y.keys() and all(equal(x[key], y[key]) for key in x)
+        if isinstance(x, tuple) and isinstance(y, tuple):
+            return all(map(equal, x, y))
+        return x == y
+
+    return all(equal(getattr(a, field.name), getattr(b, field.name)) for field in dataclasses.fields(a))
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Random initialisation from a seed, without a trace in the global generator."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield

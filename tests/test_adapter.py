@@ -1,0 +1,443 @@
+"""The adapter as people use it: their models, their batches, their mistakes."""
+
+import copy
+import json
+import math
+import warnings
+
+import pytest
+import torch
+from safetensors import safe_open
+from torch import nn
+
+import dualtta
+from dualtta.testing import run, same, same_step, small_net, small_stream
+
+ALL = {"tau_sa": -1, "tau_sp": 1}  # thresholds that let everybody into D+
+
+
+class Wrapped(nn.Module):
+    def __init__(self, inner, wrap):
+        super().__init__()
+        self.inner, self.wrap = inner, wrap
+
+    def forward(self, x):
+        return self.wrap(self.inner(x))
+
+
+def test_the_default_adapts_any_classifier():
+    adapter = dualtta.adapt(small_net())
+    assert type(adapter.method) is dualtta.METHODS["dualtta"]
+    assert adapter(small_stream()[0]).shape == (16, 10)
+
+
+def test_copy_false_adapts_in_place_and_reset_brings_it_back():
+    model = small_net()
+    before = copy.deepcopy(model.state_dict())
+    adapter = dualtta.adapt(model, "tent", lr=0.1, copy=False)
+    adapter(small_stream()[0])
+    assert adapter.model is model
+    assert not same(model.state_dict(), before)
+    adapter.reset()
+    assert same(model.state_dict(), before)
+
+
+def test_the_adapted_model_can_be_taken_out():
+    adapter = dualtta.adapt(small_net("batch"), "tent", lr=0.1)
+    xs = small_stream()
+    run(adapter, xs)
+    assert torch.equal(adapter.model(xs[0]), adapter.predict(xs[0]))
+    assert "0.1.running_mean" in adapter.model.state_dict()
+
+
+def test_dropout_stays_off_and_running_statistics_survive():
+    model = small_net("batch").train()
+    buffers = {name: value.clone() for name, value in model.named_buffers()}
+    adapter = dualtta.adapt(model, **ALL)
+    run(adapter, small_stream())
+    assert torch.equal(adapter.predict(small_stream()[0]), adapter.predict(small_stream()[0]))
+    assert same(dict(adapter.model.named_buffers()), buffers)
+
+
+@pytest.mark.parametrize(
+    ("wrap", "read"),
+    [
+        (lambda z: {"logits": z, "features": None}, lambda out: out["logits"]),
+        (lambda z: (z, "aux"), lambda out: out[0]),
+        (lambda z: z[:, :, None, None], lambda out: out.flatten(1)),
+    ],
+)
+def test_models_that_return_something_else_take_logits(wrap, read):
+    x, plain = small_stream()[0], small_net()
+    with pytest.raises(ValueError, match="logits="):
+        dualtta.adapt(Wrapped(plain, wrap), "tent")(x)
+    torch.testing.assert_close(dualtta.adapt(Wrapped(plain, wrap), "tent", logits=read)(x), dualtta.adapt(plain, "tent")(x))
+
+
+def test_one_logit_is_not_enough():
+    with pytest.raises(ValueError, match="two classes or more"):
+        dualtta.adapt(small_net(classes=1), "tent")(small_stream()[0])
+    both = dualtta.adapt(small_net(classes=1), "tent", logits=lambda z: torch.cat([torch.zeros_like(z), z], 1))
+    assert both(small_stream()[0]).shape == (16, 2)
+
+
+def test_a_model_without_norm_layers_gets_an_error_that_says_what_to_do():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 14 * 14, 10))
+    with pytest.raises(ValueError, match=r"no norm layer.*parameters=.*method='source'"):
+        dualtta.adapt(model)
+    x = small_stream()[0]
+    assert torch.equal(dualtta.adapt(model, "source")(x), model(x))
+    adapter = dualtta.adapt(model, "tent", lr=0.1, parameters=["*.bias"])
+    assert adapter.step(x).updated
+    assert not torch.equal(adapter.weights.params["0.bias"], model[0].bias)
+
+
+def test_what_adapts_and_where_the_view_sits_can_be_named():
+    adapter = dualtta.adapt(small_net(), parameters=["0.1.*"], layer="2", lr=0.1, **ALL)
+    assert list(adapter.weights.params) == ["0.1.weight", "0.1.bias"]
+    assert adapter.net.default_layer == "2"
+    with pytest.raises(ValueError, match=r"no parameter '0\.2\.weigth'.*did you mean '0\."):
+        dualtta.adapt(small_net(), parameters=["0.2.weigth"])
+    with pytest.raises(ValueError, match="no layer '9'"):
+        dualtta.adapt(small_net(), layer="9")
+    with pytest.raises(ValueError, match="no layer '9'"):
+        dualtta.adapt(small_net(), preserve=dualtta.VIEWS["style"]("9")).step(small_stream()[0])
+
+
+def test_a_layer_that_is_not_reached_is_named():
+    class Detour(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.unused = small_net(), nn.LayerNorm(4)
+
+        def forward(self, x):
+            return self.used(x)
+
+    with pytest.raises(ValueError, match="does not reach the layer 'unused'"):
+        dualtta.adapt(Detour(), layer="unused").step(small_stream()[0])
+
+
+@pytest.mark.parametrize(
+    ("x", "says"),
+    [
+        (torch.zeros(0, 3, 16, 16), "the batch is empty"),
+        (torch.zeros(3), "must be a batch"),
+        ([1, 2], "must be a batch, a tensor .* not list"),
+        (torch.full((2, 3, 16, 16), torch.nan), "NaN or Inf"),
+        (torch.full((2, 3, 16, 16), torch.inf), "NaN or Inf"),
+        (torch.zeros(2, 1, 16, 16), r"failed on an input of shape \(2, 1, 16, 16\)"),
+        (torch.zeros(2, 3, 16, 16, dtype=torch.uint8), "torch.uint8"),
+    ],
+)
+def test_bad_input_is_one_clear_error_and_changes_nothing(x, says):
+    adapter = dualtta.adapt(small_net(), "dualtta", lr=0.1, **ALL)
+    adapter(small_stream()[0])
+    before, memory = adapter.weights.values(), dict(adapter.memory)
+    for call in (adapter, adapter.step, adapter.predict):
+        with pytest.raises(ValueError, match=says):
+            call(x)
+    assert same(adapter.weights.values(), before)
+    assert same(dict(adapter.memory), memory)
+
+
+def test_a_single_image_without_batch_axis_is_refused():
+    with pytest.raises(ValueError, match=r"x\[None\]|failed on an input"):
+        dualtta.adapt(small_net())(torch.zeros(3, 16, 16))
+
+
+@pytest.mark.parametrize("bad", [{"lr": 0}, {"lr": -1.0}, {"momentum": 1.0}, {"statistics": "both"}, {"statistics": 2.0}])
+def test_bad_options_are_refused(bad):
+    with pytest.raises(ValueError, match=f"{next(iter(bad))} must be"):
+        dualtta.adapt(small_net(), **bad)
+
+
+def test_what_is_no_model_is_refused():
+    with pytest.raises(ValueError, match=r"torch\.nn\.Module, not str"):
+        dualtta.adapt("resnet50")
+
+
+class Explosive(nn.Module):
+    """Gives finite logits whose gradient is not, for batches that are told to."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.armed = inner, False
+
+    def forward(self, x):
+        logits = self.inner(x)
+        return logits + 0 * (logits * 0).sqrt() if self.armed else logits  # the root's slope at zero is infinite
+
+
+def test_a_gradient_that_is_not_finite_skips_the_update_and_is_counted():
+    adapter = dualtta.adapt(Explosive(small_net()), "tent", lr=0.1)
+    xs = small_stream()
+    adapter(xs[0])
+    before, memory = adapter.weights.values(), dict(adapter.memory)
+    adapter.model.armed = True
+    step = adapter.step(xs[1])
+    assert step.skipped
+    assert not step.updated
+    assert adapter.skips == 1
+    assert same(adapter.weights.values(), before)
+    assert same(dict(adapter.memory), memory)
+    adapter.model.armed = False
+    assert adapter.step(xs[2]).updated
+
+
+def test_logits_that_are_not_finite_skip_the_update():
+    model = Wrapped(small_net(), lambda z: z * torch.tensor([torch.inf] + [1.0] * 9))
+    for method in ("tent", "dualtta", "sar", "eata"):
+        adapter = dualtta.adapt(model, method)
+        assert adapter.step(small_stream()[0]).skipped
+        assert same(adapter.weights.values(), adapter.weights.source)
+
+
+@pytest.mark.parametrize("norm", ["batch", "group"])
+@pytest.mark.parametrize("method", dualtta.METHODS)
+def test_batches_of_one(method, norm):
+    adapter = dualtta.adapt(small_net(norm), method)
+    steps = [adapter.step(x[None]) for x in small_stream(1, 6)[0]]
+    assert all(step.logits.isfinite().all() for step in steps)
+    if method == "dualtta":
+        drops = [step.drops["preserve"].item() for step in steps]
+        assert abs(drops[0]) < 1e-6  # nothing to compare the first with
+        assert all(abs(drop) > 0 for drop in drops[1:])
+        assert adapter.memory["preserve.u.count"] == 6
+        adapter.step(small_stream(1, 6)[0])
+        assert adapter.memory["preserve.u.count"] == 6  # only batches of one are counted
+
+
+def test_a_batch_of_one_goes_by_the_source_statistics():
+    model, x = small_net("batch").eval(), small_stream()[0][:1]
+    assert torch.equal(dualtta.adapt(model, "norm")(x), model(x))
+
+
+def test_a_sub_batch_of_one_goes_by_its_own_statistics_whatever_its_size():
+    model = nn.Sequential(nn.Conv2d(3, 8, 16), nn.BatchNorm2d(8), nn.Flatten(), nn.Linear(8, 10))  # one value a channel
+    nn.init.normal_(model[3].weight, std=5.0)
+    x = small_stream()[0]
+    p = dualtta.adapt(model, "norm")(x).softmax(1)
+    lowest, second = (-(p * p.log()).sum(1)).sort().values[:2].tolist()
+    step = dualtta.adapt(model, "deyo", tau_ent=(lowest + second) / 2 / math.log(10)).step(x)
+    looked = ~step.drops["alter"].isnan()
+    assert looked.sum() == 1
+    alone = model[3](model[1].bias)  # by its own statistics, one value a channel becomes zero, then the shift
+    k = step.logits[looked].argmax()
+    torch.testing.assert_close(step.drops["alter"][looked][0], p[looked][0, k] - alone.softmax(0)[k])
+
+
+def test_statistics_blend_between_source_and_batch():
+    model, x = small_net("batch"), small_stream()[0]
+    by = {share: dualtta.adapt(model, "norm", statistics=share)(x) for share in ("source", 0.0, 0.5, 1.0, "batch")}
+    torch.testing.assert_close(by[0.0], by["source"])
+    torch.testing.assert_close(by[1.0], by["batch"], rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(by[0.5], by["batch"], atol=1e-2)
+    assert not torch.allclose(by[0.5], by["source"], atol=1e-2)
+
+
+def test_a_blend_leaves_running_statistics_and_hooks_as_they_were():
+    model = small_net("batch")
+    adapter = dualtta.adapt(model, "dualtta", statistics=0.5, lr=0.1, **ALL)
+    assert adapter.step(small_stream()[0]).updated
+    assert same(dict(adapter.model.named_buffers()), dict(model.named_buffers()))
+    assert not any(module._forward_pre_hooks for module in adapter.model.modules())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_small_steps_on_a_narrow_model_are_not_rounded_away(dtype):
+    wide, narrow = small_net(), small_net().to(dtype)
+    xs = small_stream(8)
+    adapter = dualtta.adapt(narrow, "tent", lr=1e-5)
+    run(adapter, [x.to(dtype) for x in xs])
+    reference = dualtta.adapt(wide, "tent", lr=1e-5)
+    run(reference, xs)
+    for name, master in adapter.weights.masters.items():
+        assert master.dtype == torch.float32
+        assert adapter.weights.params[name].dtype == dtype
+        moved, should = master - adapter.weights.source[name], reference.weights.params[name] - reference.weights.source[name]
+        assert moved.norm() > 0.5 * should.norm()
+        assert torch.equal(adapter.weights.params[name], master.to(dtype))
+
+
+@pytest.mark.parametrize("method", ["tent", "eata", "sar", "deyo", "dualtta"])
+@pytest.mark.parametrize("norm", ["batch", "group"])
+def test_bf16_autocast_keeps_losses_and_parameters_in_float32(norm, method):
+    model, xs = small_net(norm), small_stream()
+    wide = run(dualtta.adapt(model, method, lr=1e-3), xs)
+    adapter = dualtta.adapt(model, method, lr=1e-3)
+    with torch.autocast("cpu", torch.bfloat16):
+        steps = run(adapter, xs)
+    assert steps[0].logits.dtype == torch.bfloat16
+    assert all(step.loss.dtype == step.weight.dtype == torch.float32 for step in steps)
+    assert all(p.dtype == torch.float32 and p.isfinite().all() for p in adapter.model.parameters())
+    assert any(step.updated for step in steps)
+    torch.testing.assert_close(steps[-1].logits.float(), wide[-1].logits, rtol=0.1, atol=0.5)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("method", dualtta.METHODS)
+@pytest.mark.parametrize("norm", ["batch", "group"])
+def test_cuda_agrees_with_the_cpu(norm, method, autocast, tmp_path):
+    model, xs = small_net(norm), small_stream()
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    here = run(dualtta.adapt(model, method, lr=1e-3), xs)
+    adapter = dualtta.adapt(copy.deepcopy(model).cuda(), method, lr=1e-3)
+    with torch.autocast("cuda", torch.bfloat16, enabled=autocast):
+        there = run(adapter, [x.cuda() for x in xs])
+    for a, b in zip(here, there, strict=True):
+        assert a.forwards == b.forwards or autocast
+        tolerance = {"rtol": 0.1, "atol": 0.6} if autocast else {"rtol": 1e-3, "atol": 1e-3}
+        torch.testing.assert_close(a.logits, b.logits.float().cpu(), **tolerance)
+        if not autocast:
+            assert torch.equal(a.plus, b.plus.cpu())
+            assert torch.equal(a.minus, b.minus.cpu())
+    adapter.save(tmp_path / "state")
+    on_cpu = dualtta.adapt(model, method, lr=1e-3)
+    on_cpu.load(tmp_path / "state")
+    assert all(torch.equal(value, adapter.weights.values()[name].cpu()) for name, value in on_cpu.weights.values().items())
+
+
+def test_seeds_differ_and_repeat():
+    def drops(seed):
+        return dualtta.adapt(small_net(), seed=seed).step(small_stream()[0]).drops["preserve"]
+
+    assert torch.equal(drops(1), drops(1))
+    assert not torch.equal(drops(1), drops(2))
+
+
+def test_draws_replay():
+    x = small_stream()[0]
+    first = dualtta.adapt(small_net(), seed=1).step(x)
+    assert same_step(first, dualtta.adapt(small_net(), seed=2).step(x, draws=first.draws))
+
+
+def test_an_error_in_the_model_leaves_no_trace_in_the_weights():
+    class Interrupted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.calls = small_net(), 0
+
+        def forward(self, x):
+            self.calls += 1
+            if self.calls == 2:  # SAR's second forward, at the climbed weights
+                raise KeyboardInterrupt
+            return self.inner(x)
+
+    adapter = dualtta.adapt(Interrupted(), "sar", rho=1.0)
+    with pytest.raises(KeyboardInterrupt):
+        adapter(small_stream()[0])
+    assert same(adapter.weights.values(), adapter.weights.source)
+    assert all(torch.equal(p, adapter.weights.source[name]) for name, p in adapter.weights.params.items())
+
+
+# state
+
+
+def test_state_is_one_safetensors_file_with_a_json_header(tmp_path):
+    adapter = dualtta.adapt(small_net(), "eata", epsilon=0.9, lr=0.1)
+    run(adapter, small_stream())
+    adapter.save(tmp_path / "state")
+    with safe_open(tmp_path / "state", "pt") as file:
+        header = json.loads(file.metadata()["dualtta"])
+        groups = {name.split("/")[0] for name in file.keys()}  # noqa: SIM118
+    assert header["kind"] == "dualtta-adapter"
+    assert header["made"]["method"] == "eata"
+    assert groups == {"weights", "momentum", "memory", "random"}
+    assert list(tmp_path.iterdir()) == [tmp_path / "state"]
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        (lambda: dualtta.adapt(small_net(), "sar"), "method"),
+        (lambda: dualtta.adapt(small_net(), "tent", lr=0.5), "lr="),
+        (lambda: dualtta.adapt(wider(), "tent"), "source="),
+        (lambda: dualtta.adapt(small_net(), "tent", parameters=["0.1.*"]), "source="),
+    ],
+)
+def test_the_state_of_another_adapter_is_refused(other, says, tmp_path):
+    adapter = dualtta.adapt(small_net(), "tent")
+    adapter.save(tmp_path / "state")
+    there = other()
+    before = there.weights.values()
+    with pytest.raises(ValueError, match=f"was saved with .*{says}|was saved with {says}"):
+        there.load(tmp_path / "state")
+    assert same(there.weights.values(), before)
+
+
+def wider():
+    model = small_net()
+    model[0][1].weight.data += 1
+    return model
+
+
+def test_files_that_are_no_state_are_refused(tmp_path):
+    adapter = dualtta.adapt(small_net(), "tent")
+    (tmp_path / "text").write_text("<html>not found</html>")
+    with pytest.raises(ValueError, match="is not a readable dualtta-adapter file"):
+        adapter.load(tmp_path / "text")
+    with pytest.raises(FileNotFoundError):
+        adapter.load(tmp_path / "missing")
+    from safetensors.torch import save_file
+
+    save_file({"x": torch.zeros(1)}, tmp_path / "weights")
+    with pytest.raises(ValueError, match="something else"):
+        adapter.load(tmp_path / "weights")
+    adapter.save(tmp_path / "cut")
+    (tmp_path / "cut").write_bytes((tmp_path / "cut").read_bytes()[:-100])
+    with pytest.raises(ValueError, match="is not a readable"):
+        adapter.load(tmp_path / "cut")
+
+
+def test_a_failed_save_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
+    adapter = dualtta.adapt(small_net(), "tent")
+    adapter.save(tmp_path / "state")
+    old = (tmp_path / "state").read_bytes()
+    adapter(small_stream()[0])
+
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        adapter.save(tmp_path / "state")
+    assert (tmp_path / "state").read_bytes() == old
+    assert list(tmp_path.iterdir()) == [tmp_path / "state"]
+
+
+# collapse
+
+
+def test_collapse_is_seen_and_said_once():
+    adapter = dualtta.adapt(small_net(), "tent", lr=1.0)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        steps = run(adapter, small_stream(40))
+    predicted = steps[-1].logits.argmax(1)
+    assert len(predicted.unique()) == 1  # it did collapse
+    assert steps[-1].collapsing
+    assert not any(step.collapsing for step in steps[:2])
+    assert [type(w.message) for w in said] == [dualtta.CollapseWarning]
+    assert "adapter.reset()" in str(said[0].message)
+    adapter.reset()
+    assert not adapter.step(small_stream()[0]).collapsing
+
+
+@pytest.mark.parametrize("method", dualtta.METHODS)
+@pytest.mark.parametrize("norm", ["batch", "group"])
+def test_no_alarm_where_nothing_is_wrong(method, norm):
+    adapter = dualtta.adapt(small_net(norm), method, lr=1e-4)
+    assert not any(step.collapsing for step in run(adapter, small_stream(20)))
+
+
+def test_a_stream_sorted_by_class_is_no_alarm():
+    model, xs = small_net(), torch.cat(small_stream(60))
+    order = dualtta.adapt(model, "source")(xs).argmax(1).argsort()
+    adapter = dualtta.adapt(model, "tent", lr=1e-5)
+    assert not any(step.collapsing for step in run(adapter, xs[order].split(16)))
+
+
+def test_the_adapter_says_what_it_is():
+    assert "Tent" in repr(dualtta.adapt(small_net(), "tent"))
+    assert "parameters adapt" in repr(dualtta.adapt(small_net(), "tent"))
