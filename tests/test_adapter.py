@@ -213,9 +213,10 @@ def test_a_batch_of_one_goes_by_the_source_statistics():
 
 
 def test_a_sub_batch_of_one_goes_by_its_own_statistics_whatever_its_size():
+    torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(3, 8, 16), nn.BatchNorm2d(8), nn.Flatten(), nn.Linear(8, 10))  # one value a channel
     nn.init.normal_(model[3].weight, std=5.0)
-    x = small_stream()[0]
+    model, x = model.double(), small_stream()[0].double()
     p = dualtta.adapt(model, "norm")(x).softmax(1)
     lowest, second = (-(p * p.log()).sum(1)).sort().values[:2].tolist()
     step = dualtta.adapt(model, "deyo", tau_ent=(lowest + second) / 2 / math.log(10)).step(x)
