@@ -2,8 +2,8 @@
 
     dualtta conformance DIR
 
-A folder holds `methods/cases.json`, the cases' arrays and the nets' weights. No code of the folder is run: the three nets that
-cases may name are built here, by the shapes of their weights.
+A folder holds `methods/cases.json`, the cases' arrays and the nets' weights; or `corruptions.npz` and `frost/`; or both. No
+code of the folder is run: the three nets that cases may name are built here, by the shapes of their weights.
 """
 
 import json
@@ -29,7 +29,6 @@ from dualtta.views import VIEWS, PatchShuffle
 Arrays = dict[str, NDArray[Any]]
 LOGITS, OTHERS = 1e-6, 1e-8  # how far float64 may be off
 NOT_METHODS = {"name", "net", "method", "lr", "momentum", "layer", "view"}
-LATER = {"corruptions.npz": "corruptions"}
 
 
 @dataclass(frozen=True)
@@ -44,19 +43,19 @@ class Verdict:
 
 def check_folder(folder: str | Path, progress: Callable[[list[Any]], Any] = iter) -> list[dict[str, Any]]:
     """Verdicts on all that the folder holds, as plain dicts: case, ok, worst, why."""
+    from dualtta.corruptions.conformance import check as check_corruptions  # it needs Verdict from here
+
     folder = Path(folder)
     listing = folder / "methods" / "cases.json"
-    later = [(path.stem, what) for pattern, what in LATER.items() for path in sorted(folder.glob(pattern))]
-    others = label_shift.check(folder, progress)
-    if not listing.exists() and not later and not others:
-        raise ValueError(f"{folder} holds no golden vectors: methods/cases.json is missing")
     try:
         cases = json.loads(listing.read_text()) if listing.exists() else []
         cases = [{"name": str(case["name"]), **case} for case in cases]
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise ValueError(f"{listing} is not a list of cases with a name each: {error}") from error
     verdicts = [check_case(listing.parent, case) for case in progress(cases)]
-    verdicts += others + [Verdict(name, False, None, f"not there yet: {what}") for name, what in later]
+    verdicts += [*check_corruptions(folder, progress), *label_shift.check(folder, progress)]
+    if not verdicts:
+        raise ValueError(f"{folder} holds no golden vectors: no methods/cases.json, corruptions.npz or label_shift_*.npy")
     return [asdict(verdict) for verdict in verdicts]
 
 
