@@ -9,28 +9,36 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dualtta.train_command import train
+
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser
 
 
 def list_(json: bool = False) -> int:
-    """Show the methods with their hyper-parameters, and the views.
+    """Show the methods with their hyper-parameters, the views, the models and the datasets.
 
     Args:
         json: Print JSON instead of a table.
     """
+    from dualtta.data import DATASETS
     from dualtta.methods import METHODS, settings
+    from dualtta.models.zoo import MODELS
     from dualtta.views import VIEWS
 
     methods = {name: settings(kind()) for name, kind in METHODS.items()}
     summaries = {name: _first_line(kind) for name, kind in {**METHODS, **VIEWS}.items()}
+    models = {name: spec.summary for name, spec in MODELS.items()}
+    datasets = {name: _first_line(kind) for name, kind in DATASETS.items()}
     if json:
         views = {name: summaries[name] for name in VIEWS}
-        print(jsonlib.dumps({"methods": methods, "views": views}, indent=2))
+        print(jsonlib.dumps({"methods": methods, "views": views, "models": models, "datasets": datasets}, indent=2))
         return 0
     fields = {name: ", ".join(f"{k}={_short(v)}" for k, v in values.items()) for name, values in methods.items()}
     _table(["method", "what it does", "settings"], [[name, summaries[name], fields[name]] for name in METHODS])
     _table(["view", "what it does"], [[name, summaries[name]] for name in VIEWS])
+    _table(["model", "what it is"], [*map(list, models.items()), ["timm:NAME", "any model of timm"]])
+    _table(["dataset", "what it is"], [*map(list, datasets.items())])
     return 0
 
 
@@ -60,7 +68,7 @@ def conformance(dir: Path, json: bool = False) -> int:
     return 0 if all(v["ok"] for v in verdicts) else 1
 
 
-COMMANDS: dict[str, Callable[..., int]] = {"list": list_, "conformance": conformance}
+COMMANDS: dict[str, Callable[..., int]] = {"list": list_, "train": train, "conformance": conformance}
 
 
 def main(args: list[str] | None = None) -> int:
@@ -96,12 +104,25 @@ def _parser() -> "ArgumentParser":
     commands = parser.add_subcommands(title="commands", metavar="COMMAND")
     for name, function in COMMANDS.items():
         command = ArgumentParser(exit_on_error=False, description=_first_line(function))
-        flags = [key for key, spec in inspect.signature(function).parameters.items() if spec.default is False]
-        command.add_function_arguments(function, skip=set(flags), as_group=False, as_positional=True)
-        for flag in flags:
-            command.add_argument(f"--{flag.replace('_', '-')}", action="store_true", help=_help_of(function, flag))
+        for key, spec in inspect.signature(function).parameters.items():
+            _add_argument(command, spec, _help_of(function, key))
         commands.add_subcommand(name, command, help=_first_line(function))
     return parser
+
+
+def _add_argument(command: "ArgumentParser", spec: inspect.Parameter, help: str) -> None:
+    """A flag for what defaults to False, several words for a list, an option for what has a default or a name of its own."""
+    option = f"--{spec.name.replace('_', '-')}"
+    if spec.default is False:
+        command.add_argument(option, action="store_true", help=help)
+    elif spec.annotation == list[str]:
+        command.add_argument(option, nargs="+", action="extend", default=[], metavar="KEY=VALUE", help=help)
+    elif spec.default is not spec.empty:
+        command.add_argument(option, type=spec.annotation, default=spec.default, help=help)
+    elif spec.kind is spec.KEYWORD_ONLY:
+        command.add_argument(option, type=spec.annotation, required=True, help=help)
+    else:
+        command.add_argument(spec.name, type=spec.annotation, help=help)
 
 
 def _help_of(function: Callable[..., int], parameter: str) -> str:

@@ -12,7 +12,9 @@ def dualtta(*args, **options):
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
 
 
-@pytest.mark.parametrize("args", [["--help"], ["conformance", "--help"], ["list", "--help"]])
+@pytest.mark.parametrize(
+    "args", [["--help"], ["conformance", "--help"], ["list", "--help"], ["train", "--help"], ["adapt", "--help"]]
+)
 def test_help_is_enough_and_does_not_wait_for_torch(args):
     code = f"import sys; from dualtta.cli import main\ntry: main({args})\nfinally: assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
@@ -44,6 +46,8 @@ def test_list_shows_methods_and_views():
     listed = json.loads(dualtta("list", "--json").stdout)
     assert listed["methods"]["dualtta"]["tau_sp"] == 0.7
     assert set(listed["views"]) >= {"patch", "style"}
+    assert listed["models"]["vit_base_patch16_224"] == "ViT-B/16, LayerNorm"
+    assert "colored_digits" in listed["datasets"]
     table = dualtta("list").stdout
     assert "eata_dual" in table
     assert "style" in table

@@ -1,0 +1,38 @@
+"""Files that are there whole or not at all: written beside, flushed to the disk, renamed into place."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[BinaryIO]:
+    """A file to write to that becomes `path` when all went well; a crash leaves the old file or the new, never a part.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with replacing(Path(folder, "note")) as file:
+    ...         _ = file.write(b"whole")
+    ...     Path(folder, "note").read_text()
+    'whole'
+    """
+    path = Path(path)
+    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(part, 0o644)  # mkstemp makes it private; a record is for colleagues too
+        os.replace(part, path)
+    except BaseException:
+        Path(part).unlink(missing_ok=True)
+        raise
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """Write all or nothing."""
+    with replacing(path) as file:
+        file.write(data)

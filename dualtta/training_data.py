@@ -1,0 +1,141 @@
+"""Images to train on: which rows train and which validate, in what order, how they are varied.
+
+All that is random is drawn from (seed, epoch), so a run that was interrupted meets the same images again.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader
+from torch.utils.data import Dataset as TorchDataset
+
+from dualtta.data.base import Dataset, Ints
+from dualtta.data.geometry import as_image
+from dualtta.data.loading import default_workers
+from dualtta.data.preprocess import INTERPOLATIONS, Preprocess
+
+SMALL = 256 * 2**20  # bytes of images that are kept in memory; larger sets are decoded in workers, every epoch anew
+PAD = 4  # pixels around an image that crop_flip shifts it by
+SCALE, RATIO = (0.6, 1.0), (3 / 4, 4 / 3)  # of resized_crop_flip: mild, for these sets are fine-tuned on
+Draws = NDArray[np.float64]  # (N, 5) uniform numbers, one row an image
+
+
+@dataclass(frozen=True)
+class Images:
+    """A dataset as a model takes it, in bytes."""
+
+    dataset: Dataset
+    preprocess: Preprocess
+    augment: str
+    cached: Tensor | None  # (N, 3, H, W) bytes
+
+    @classmethod
+    def of(cls, dataset: Dataset, preprocess: Preprocess, augment: str = "none") -> "Images":
+        first = preprocess.pixels(dataset.image(0))
+        plain = cls(dataset, preprocess, augment, None)
+        if augment == "resized_crop_flip" or first.numel() * len(dataset) > SMALL:
+            return plain
+        chunks = [np.arange(start, min(start + 256, len(dataset))) for start in range(0, len(dataset), 256)]
+        return cls(dataset, preprocess, augment, torch.cat([pixels for _, pixels in _load(plain, chunks, None)]))
+
+    def batches(self, size: int) -> Iterator[tuple[Ints, Tensor]]:
+        """All images in their order, as they are."""
+        plain = Images(self.dataset, self.preprocess, "none", self.cached)
+        return _load(plain, _cut(np.arange(len(self.dataset)), size), None)
+
+    def epoch(self, size: int, seed: int, epoch: int) -> Iterator[tuple[Ints, Tensor]]:
+        """All images in this epoch's order, varied by this epoch's draws."""
+        rng = np.random.default_rng([seed, epoch])
+        order = rng.permutation(len(self.dataset))
+        draws = rng.random((len(self.dataset), 5))
+        # BatchNorm has no statistics of a single image: such a remainder sits this epoch out
+        return _load(self, [rows for rows in _cut(order, size) if len(rows) > 1], draws)
+
+    def pixels(self, rows: Ints, draws: Draws | None) -> Tensor:
+        """Bytes (B, 3, H, W) of these rows."""
+        if self.augment == "resized_crop_flip" and draws is not None:
+            return _stack([resized_crop_flip(self.dataset.image(int(i)), self.preprocess, draws[i]) for i in rows])
+        if self.cached is not None:
+            found = self.cached[torch.from_numpy(rows)]
+        else:
+            found = _stack([self.preprocess.pixels(self.dataset.image(int(i))) for i in rows])
+        return crop_flip(found, draws[rows]) if self.augment == "crop_flip" and draws is not None else found
+
+
+class _Batches(TorchDataset[Tensor]):
+    def __init__(self, images: Images, batches: list[Ints], draws: Draws | None) -> None:
+        self.images, self.batches, self.draws = images, batches, draws
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getitem__(self, number: int) -> Tensor:
+        return self.images.pixels(self.batches[number], self.draws)
+
+
+def _load(images: Images, batches: list[Ints], draws: Draws | None) -> Iterator[tuple[Ints, Tensor]]:
+    if images.cached is not None:
+        yield from ((rows, images.pixels(rows, draws)) for rows in batches)
+        return
+    # arrays are sliced faster than a worker starts; files are decoded in workers
+    light = not isinstance(images.dataset.image(0), Image.Image) and images.augment != "resized_crop_flip"
+    workers = 0 if light else min(default_workers(), len(batches))
+    loader = DataLoader(
+        _Batches(images, batches, draws),
+        batch_size=None,  # an item is a batch already
+        num_workers=workers,
+        prefetch_factor=4 if workers else None,
+        pin_memory=torch.cuda.is_available(),
+        generator=torch.Generator(),  # the loader draws seeds for its workers: not from the generator others rely on
+    )
+    yield from zip(batches, loader, strict=True)
+
+
+def _cut(rows: Ints, size: int) -> list[Ints]:
+    return [rows[start : start + size] for start in range(0, len(rows), size)]
+
+
+def _stack(images: list[Tensor]) -> Tensor:
+    shapes = {tuple(image.shape[1:]) for image in images}
+    if len(shapes) > 1:
+        sizes = ", ".join(f"{width} x {height}" for height, width in sorted(shapes))
+        raise ValueError(f"the images differ in size ({sizes}) and this model takes them as they are: choose one with a size")
+    return torch.stack(images)
+
+
+def crop_flip(pixels: Tensor, draws: Draws) -> Tensor:
+    """Each image of (B, 3, H, W) shifted by up to four pixels, black moving in, and mirrored every other time.
+
+    >>> x = torch.arange(16, dtype=torch.uint8).view(1, 1, 4, 4)
+    >>> bool((crop_flip(x, np.array([[0.5, 0.5, 0.9, 0, 0]])) == x).all())
+    True
+    """
+    size, _, height, width = pixels.shape
+    padded = torch.nn.functional.pad(pixels, (PAD, PAD, PAD, PAD))
+    u = torch.from_numpy(draws)
+    down, right = ((u[:, i, None] * (2 * PAD + 1)).long() for i in (0, 1))  # (B, 1)
+    columns = torch.where(u[:, 2, None] < 0.5, torch.arange(width).flip(0), torch.arange(width)) + right  # (B, W)
+    rows = torch.arange(height) + down  # (B, H)
+    picked = padded[torch.arange(size)[:, None, None], :, rows[:, :, None], columns[:, None, :]]  # (B, H, W, 3)
+    return picked.permute(0, 3, 1, 2).contiguous()
+
+
+def resized_crop_flip(picture: Any, preprocess: Preprocess, draws: Draws) -> Tensor:
+    """A random part of the image at the model's size, mirrored every other time."""
+    image = as_image(picture)
+    width, height = image.size
+    area = (SCALE[0] + draws[0] * (SCALE[1] - SCALE[0])) * width * height
+    ratio = np.exp(np.log(RATIO[0]) + draws[1] * (np.log(RATIO[1]) - np.log(RATIO[0])))
+    wide, high = min(width, np.sqrt(area * ratio)), min(height, np.sqrt(area / ratio))
+    left, top = draws[2] * (width - wide), draws[3] * (height - high)
+    size = (preprocess.size, preprocess.size) if preprocess.size is not None else image.size
+    box = (left, top, left + wide, top + high)
+    part = np.array(image.resize(size, INTERPOLATIONS[preprocess.interpolation], box=box))
+    part = part[:, ::-1] if draws[4] < 0.5 else part
+    return torch.from_numpy(part.transpose(2, 0, 1).copy())
