@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dualtta.adapt_command import adapt
 from dualtta.train_command import train
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def conformance(dir: Path, json: bool = False) -> int:
     return 0 if all(v["ok"] for v in verdicts) else 1
 
 
-COMMANDS: dict[str, Callable[..., int]] = {"list": list_, "train": train, "conformance": conformance}
+COMMANDS: dict[str, Callable[..., int]] = {"list": list_, "train": train, "adapt": adapt, "conformance": conformance}
 
 
 def main(args: list[str] | None = None) -> int:

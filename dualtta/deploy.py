@@ -1,0 +1,245 @@
+"""A deployed model adapts over a folder of images: predictions to a CSV, the adapted state in step with it.
+
+A batch's rows are on the disk before any state that has seen the batch, and a state knows how far the CSV was. So a run that
+was killed goes on from its last state, and ends with the same files as one that was not.
+"""
+
+import hashlib
+import json
+import math
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dualtta import state as states
+from dualtta.adapter import KIND, Adapter
+from dualtta.collapse import ADVICE, CollapseWarning
+from dualtta.data.preprocess import Preprocess
+from dualtta.image_folder import Chunk, decode, find_images
+from dualtta.predictions import Predictions
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where a run writes."""
+
+    csv: Path
+    state: Path
+
+    @classmethod
+    def of(cls, out: str | Path, state: str | Path | None) -> "Files":
+        csv = Path(out).expanduser()
+        beside = csv.with_name(f"{csv.stem}.safetensors") if csv.name else csv
+        files = cls(csv, Path(state).expanduser() if state is not None else beside)
+        for path in (files.csv, files.state):
+            if path.is_dir():
+                raise ValueError(f"{path} is a folder: name a file")
+            if not path.parent.is_dir():
+                raise ValueError(f"there is no folder {path.parent} to write {path.name} to")
+        if files.csv == files.state:
+            raise ValueError(f"predictions and state cannot both be {files.csv}")
+        return files
+
+
+def adapt_folder(
+    adapter: Adapter,
+    preprocess: Preprocess,
+    images: str | Path,
+    out: str | Path,
+    *,
+    state: str | Path | None = None,
+    names: tuple[str, ...] | None = None,
+    batch_size: int = 64,
+    resume: bool = False,
+    save_every: float = 5.0,
+    device: str | torch.device = "cpu",
+    origin: str = "",
+    stop: Callable[[], bool] = lambda: False,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Predict and adapt over all images below a folder; returns a summary. `stop` is asked between batches.
+
+    Args:
+        origin: names the model's weights; a state of others is not gone on with.
+    """
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be a whole number of at least 1, not {batch_size}")
+    if not save_every >= 0:
+        raise ValueError(f"save_every must be a number of seconds from 0, not {save_every}")
+    files = Files.of(out, state)
+    root, paths = find_images(images)
+    run = Run(adapter, files, paths, {"batch_size": batch_size, "origin": origin, "preprocess": preprocess.about()})
+    began, first = time.monotonic(), run.begin(resume)
+    saved = -math.inf  # a state after the first batch, so that there is one to go on from
+    try:
+        with _bar(len(paths), first, progress) as tick, _quiet_collapse():
+            for chunk in decode(root, paths[first:], preprocess, batch_size, paths[:first]):
+                run.take(chunk, _step(adapter, chunk, preprocess, device, batch_size), names)
+                tick(len(chunk.paths))
+                if stop():
+                    break
+                if time.monotonic() - saved >= save_every:
+                    run.save()
+                    saved = time.monotonic()
+        run.save()
+    except BaseException:
+        run.abandon()
+        raise
+    seconds = time.monotonic() - began
+    return run.summary() | {
+        "interrupted": run.done < len(paths),
+        "seconds": round(seconds, 2),
+        "images_per_second": round((run.done - first) / seconds, 1) if seconds else None,
+    }
+
+
+class Run:
+    """The two files of a run, and how far it is."""
+
+    def __init__(self, adapter: Adapter, files: Files, paths: list[str], about: dict[str, Any]) -> None:
+        self.adapter, self.files, self.paths = adapter, files, paths
+        self.about: dict[str, Any] = json.loads(json.dumps(about))
+        self.done = self.unreadable = self.updates = self.first = 0
+        self.collapsing = False
+
+    def begin(self, resume: bool) -> int:
+        """Open the CSV, anew or where the state left it; the number of images that are done."""
+        if resume and self.files.state.exists():
+            self._go_on()
+        else:
+            if self.files.state.exists():
+                raise ValueError(f"{self.files.state} is there already: go on with it by --resume, or name another")
+            if resume:
+                Predictions.forget(self.files.csv)  # killed before its first state: nothing to go on from
+            self.table = Predictions.create(self.files.csv)
+        self.first = self.done
+        return self.done
+
+    def _go_on(self) -> None:
+        _, header = states.read(self.files.state, KIND)
+        then = header.get("deployment")
+        if then is None:
+            raise ValueError(f"{self.files.state} is a state that `dualtta adapt` did not write: it cannot be gone on with")
+        for key, here in self.about.items():
+            if then["about"].get(key) != here:
+                raise ValueError(f"{self.files.state} was saved with {key} {then['about'].get(key)!r}, not {here!r}")
+        if then["done"] > len(self.paths) or then["paths"] != _names(self.paths[: then["done"]]):
+            raise ValueError("the images that were done are not the folder's first any more: start again, under other names")
+        if not self.files.csv.is_file():
+            raise ValueError(f"{self.files.state} belongs to {self.files.csv}, which is not there: start again")
+        self.adapter.load(self.files.state)
+        self.table = Predictions.reopen(self.files.csv, then["csv"])
+        self.done, self.unreadable, self.updates = then["done"], then["unreadable"], then["updates"]
+        self.collapsing = then["collapsing"]
+
+    def take(self, chunk: Chunk, found: "Found | None", names: tuple[str, ...] | None) -> None:
+        """Write the rows of a batch."""
+        for path, why in chunk.errors.items():
+            print(f"dualtta: {path}: {why}", file=sys.stderr)
+        rows = iter(found.rows(names) if found else [])
+        self.table.append(
+            [path, *[""] * 6, chunk.errors[path]] if path in chunk.errors else [path, *next(rows), ""] for path in chunk.paths
+        )
+        self.done += len(chunk.paths)
+        self.unreadable += len(chunk.errors)
+        if found:
+            self.updates += found.updated
+            if found.collapsing and not self.collapsing:
+                print(f"dualtta: after {self.done} images {ADVICE}", file=sys.stderr)
+            self.collapsing |= found.collapsing
+
+    def save(self) -> None:
+        """The CSV to the disk, then the adapter's state, which says how far the CSV is."""
+        self.table.sync()
+        fresh = self.files.state.with_name(f".{self.files.state.name}.new")
+        try:
+            self.adapter.save(fresh)
+            tensors, header = states.read(fresh, KIND)
+            counts = {"unreadable": self.unreadable, "updates": self.updates, "collapsing": self.collapsing}
+            where = {"done": self.done, "paths": _names(self.paths[: self.done]), "csv": self.table.mark()}
+            states.write(self.files.state, KIND, tensors, header | {"deployment": {"about": self.about, **where, **counts}})
+        finally:
+            fresh.unlink(missing_ok=True)
+
+    def abandon(self) -> None:
+        """After an error: what was written stays, unless nothing was."""
+        if self.done:
+            self.table.close()
+        else:
+            self.table.discard()
+
+    def summary(self) -> dict[str, Any]:
+        self.table.close()
+        counts = {"images": len(self.paths), "done": self.done, "unreadable": self.unreadable, "updates": self.updates}
+        return {**counts, "collapsing": self.collapsing, "csv": str(self.files.csv), "state": str(self.files.state)}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a batch's step gave, on the processor."""
+
+    probabilities: Tensor  # (B, C)
+    plus: Tensor
+    minus: Tensor
+    updated: bool
+    collapsing: bool
+
+    def rows(self, names: tuple[str, ...] | None) -> Iterator[list[Any]]:
+        confidence, prediction = self.probabilities.max(1)
+        entropy = torch.special.entr(self.probabilities).sum(1)
+        columns = (prediction, confidence, entropy, self.plus.int(), self.minus.int())
+        for number, sure, spread, plus, minus in zip(*(column.tolist() for column in columns), strict=True):
+            yield [number, names[number] if names else "", f"{sure:.6f}", f"{spread:.6f}", plus, minus]
+
+
+def _step(adapter: Adapter, chunk: Chunk, preprocess: Preprocess, device: str | torch.device, size: int) -> Found | None:
+    if chunk.pixels is None:
+        return None  # not one image of this batch could be read
+    try:
+        step = adapter.step(preprocess.normalise(chunk.pixels.to(device)))
+    except torch.OutOfMemoryError as error:
+        raise ValueError(
+            f"the memory of {device} does not suffice for batches of {size}: use a smaller --batch-size"
+        ) from error
+    probabilities = step.logits.float().softmax(1).cpu()
+    return Found(probabilities, step.plus.cpu(), step.minus.cpu(), step.updated, step.collapsing)
+
+
+def _names(paths: list[str]) -> str:
+    return hashlib.sha256("\0".join(paths).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+@contextmanager
+def _quiet_collapse() -> Iterator[None]:
+    """The collapse is told in a line of our own."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CollapseWarning)
+        yield
+
+
+@contextmanager
+def _bar(total: int, done: int, shown: bool) -> Iterator[Callable[[int], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    speed = TextColumn("{task.fields[speed]}")
+    columns = (TextColumn("adapting"), BarColumn(), MofNCompleteColumn(), speed, TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
+        task = bar.add_task("", total=total, completed=done, speed="")
+        began, count = time.monotonic(), 0
+
+        def tick(images: int) -> None:
+            nonlocal count
+            count += images
+            bar.update(task, advance=images, speed=f"{count / max(time.monotonic() - began, math.ulp(1.0)):.1f} images/s")
+
+        yield tick

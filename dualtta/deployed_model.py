@@ -1,0 +1,92 @@
+"""The model that a person deploys: a name and weights of their own, or a folder that `dualtta train` made."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from dualtta.core import Method
+from dualtta.data.preprocess import Preprocess
+from dualtta.methods import METHODS, make_method
+from dualtta.model_card import CARD, MODEL
+from dualtta.models.checkpoint import file_hash
+from dualtta.models.zoo import PRETRAINED, open_model
+from dualtta.source import load_source
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A model, how its images are made, its classes' names where they are known, and what names its weights."""
+
+    model: nn.Module
+    preprocess: Preprocess
+    names: tuple[str, ...] | None
+    origin: str
+
+
+def open_deployed(name: str | None, weights: str, classes: str | None = None) -> Deployed:
+    """A model with its weights. `classes`: how many, or a file with a name a line; None: as many as the weights have."""
+    count, names = read_classes(classes)
+    path = Path(weights).expanduser()
+    home = path if path.is_dir() else path.parent
+    if weights != PRETRAINED and (path.is_dir() or path.name == MODEL) and (home / CARD).is_file():
+        model, preprocess, card = load_source(home)
+        if name not in (None, card["model"]):
+            raise ValueError(f"{home} holds a {card['model']}, not a {name}: leave --model out")
+        known = tuple(map(str, card["classes"]))
+        if count not in (None, len(known)):
+            raise ValueError(f"{home} is for {len(known)} classes, not {count}")
+        return Deployed(model, preprocess, names or known, card["weights"]["sha256"])
+    if name is None:
+        raise ValueError(f"say which model {weights} belongs to, with --model; `dualtta list` shows the names")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder without a model of `dualtta train`: name the file with the weights")
+    model, preprocess = open_model(name, count, weights)
+    return Deployed(model, preprocess, names, PRETRAINED if weights == PRETRAINED else file_hash(path))
+
+
+def read_classes(given: str | None) -> tuple[int | None, tuple[str, ...] | None]:
+    """How many classes, and their names where a file has them."""
+    if given is None:
+        return None, None
+    if given.isdecimal():
+        return int(given), None
+    path = Path(given).expanduser()
+    if not path.is_file():
+        raise ValueError(f"--classes takes a number or a file with a class name a line, and there is no file {path}")
+    try:
+        names = tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a text file in UTF-8") from error
+    if len(names) < 2:
+        raise ValueError(f"{path} names {len(names)} classes: it must have one a line, two at least")
+    return len(names), names
+
+
+def parse_method(name: str, pairs: Sequence[str]) -> Method:
+    """A method with settings written as key=value.
+
+    >>> parse_method("dualtta", ["tau_sp=0.5", "reduction=mean", "filter_sa=false"]).filter_sa
+    False
+    >>> parse_method("dualtta", ["tau_sp"])
+    Traceback (most recent call last):
+    ...
+    ValueError: a setting is written key=value, not 'tau_sp'
+    """
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not key or not equals:
+            raise ValueError(f"a setting is written key=value, not {pair!r}")
+        try:
+            settings[key] = json.loads(text)
+        except json.JSONDecodeError:
+            settings[key] = text  # a word
+    kinds = {spec.name: spec.default for spec in fields(METHODS[name])} if name in METHODS else {}
+    for key, value in settings.items():
+        if isinstance(kinds.get(key), bool) and not isinstance(value, bool):
+            raise ValueError(f"{name}: {key} must be true or false, not {value!r}")
+    return make_method(name, **settings)

@@ -1,0 +1,86 @@
+"""A folder of unlabelled images, in sorted order: found, decoded ahead in threads, the unreadable ones told apart."""
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from dualtta.data.images import SUFFIXES, is_image, open_image
+from dualtta.data.loading import default_workers
+from dualtta.data.preprocess import Preprocess
+
+AHEAD = 3  # batches that are decoded while one is adapted on
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A batch of the folder's files; `pixels` holds those that could be read, in order."""
+
+    paths: list[str]
+    pixels: Tensor | None  # (B, 3, H, W) bytes
+    errors: dict[str, str]
+
+
+def find_images(folder: str | Path) -> tuple[Path, list[str]]:
+    """The folder and its images, those of its subfolders too: paths below it, sorted."""
+    root = Path(folder).expanduser()
+    if not root.is_dir():
+        raise ValueError(f"there is no folder {root}")
+
+    def complain(error: OSError) -> None:
+        raise error  # a subfolder that cannot be read would be left out without a word
+
+    paths = [
+        Path(home, name).relative_to(root).as_posix()
+        for home, folders, names in os.walk(root, onerror=complain)
+        for name in names
+        if is_image(name)
+    ]
+    if not paths:
+        raise ValueError(f"{root} holds no images ({', '.join(SUFFIXES)})")
+    return root, sorted(paths)
+
+
+def decode(root: Path, paths: list[str], preprocess: Preprocess, size: int, before: list[str]) -> Iterator[Chunk]:
+    """Batches of `size` files in their order. Where the model takes images as they are, the first readable one of all,
+    those `before` included, tells the size that the others must have."""
+    shape: tuple[int, ...] | None = None
+    if preprocess.size is None:
+        every = (_read(root / path, preprocess) for path in (*before, *paths))
+        shape = next((tuple(found.shape) for found in every if isinstance(found, Tensor)), None)
+    waiting: deque[tuple[list[str], list[Future[Tensor | str]]]] = deque()
+    starts = iter(range(0, len(paths), size))
+    pool = ThreadPoolExecutor(max(1, default_workers()))
+    try:
+        while True:
+            while len(waiting) <= AHEAD and (start := next(starts, None)) is not None:
+                batch = paths[start : start + size]
+                waiting.append((batch, [pool.submit(_read, root / path, preprocess) for path in batch]))
+            if not waiting:
+                return
+            batch, futures = waiting.popleft()
+            found = [_fitting(future.result(), shape) for future in futures]
+            pixels = [image for image in found if isinstance(image, Tensor)]
+            errors = {path: why for path, why in zip(batch, found, strict=True) if isinstance(why, str)}
+            yield Chunk(batch, torch.stack(pixels) if pixels else None, errors)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _read(path: Path, preprocess: Preprocess) -> Tensor | str:
+    """The bytes of an image, or why there are none."""
+    try:
+        return preprocess.pixels(open_image(path))
+    except ValueError as error:
+        return " ".join(str(error).removeprefix(f"{path}: ").split())
+
+
+def _fitting(found: Tensor | str, shape: tuple[int, ...] | None) -> Tensor | str:
+    if isinstance(found, str) or shape is None or tuple(found.shape) == shape:
+        return found
+    return f"{found.shape[2]} x {found.shape[1]} pixels, where the first image has {shape[2]} x {shape[1]}"
