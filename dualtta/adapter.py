@@ -230,9 +230,7 @@ class Adapter:
     def _look(self, x: Tensor, drawn: dict[str, Draws], among: Selection | None = None) -> Look:
         probe = Probe(self.net, self.weights, x, self.method.views, self.memory, drawn, self._generator)
         if self._update is not None and not probe.live_entropy.requires_grad:
-            raise ValueError(
-                "no gradient comes through the model's forward: it runs under no_grad or inference_mode, or never uses what adapts"
-            )
+            raise ValueError("no gradient comes through the model's forward: it runs under no_grad, or never uses what adapts")
         selection = self.method.select(probe, self.memory)
         if among is not None:
             selection = selection.among(among)

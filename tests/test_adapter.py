@@ -447,13 +447,13 @@ def test_the_adapter_says_what_it_is():
 @pytest.mark.parametrize("classes", [10, 100])
 @pytest.mark.parametrize("size", [1, 16, 64])
 def test_a_collapse_whose_entropy_rises_is_seen_too(size, classes):
-    xs = torch.cat(small_stream(24))
+    xs = torch.cat(small_stream(24 if size == 1 else 64))
     adapter = dualtta.adapt(small_net(classes=classes), "dualtta", lr=1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dualtta.CollapseWarning)
         steps = run(adapter, xs.split(size))
     predicted = torch.cat([step.logits for step in steps])[-64:].argmax(1)
-    assert (predicted == predicted.mode().values).float().mean() > 0.7  # it did collapse
+    assert len(predicted.unique()) <= 1 + classes // 10  # it did collapse
     assert steps[-1].collapsing
 
 

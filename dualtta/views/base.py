@@ -66,5 +66,5 @@ def images_only(view: View, x: Tensor) -> None:
 
 
 def check_share(view: View, setting: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= 1:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:
         raise ValueError(f"the view {view.name!r}: {setting} must be a share from 0 to 1, not {value!r}")
