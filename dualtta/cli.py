@@ -5,12 +5,17 @@ import json as jsonlib
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dualtta.data.commands import COMMANDS as DATA
+
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser
+
+# A command, or a group of commands under one name.
+Commands = Mapping[str, "Callable[..., int] | Commands"]
 
 
 def list_(json: bool = False) -> int:
@@ -60,7 +65,7 @@ def conformance(dir: Path, json: bool = False) -> int:
     return 0 if all(v["ok"] for v in verdicts) else 1
 
 
-COMMANDS: dict[str, Callable[..., int]] = {"list": list_, "conformance": conformance}
+COMMANDS: Commands = {"list": list_, "conformance": conformance, "data": DATA}
 
 
 def main(args: list[str] | None = None) -> int:
@@ -69,8 +74,10 @@ def main(args: list[str] | None = None) -> int:
 
     try:
         chosen = _parser().parse_args(args)
-        settings = chosen[chosen.subcommand]
-        return COMMANDS[chosen.subcommand](**settings.as_dict())
+        command: Any = COMMANDS
+        while isinstance(command, Mapping):
+            command, chosen = command[chosen.subcommand], chosen[chosen.subcommand]
+        return int(command(**chosen.as_dict()))
     except (ArgumentError, ValueError, OSError) as error:
         if isinstance(error, BrokenPipeError):  # the reader of our output left, as `head` does
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -93,15 +100,26 @@ def _parser() -> "ArgumentParser":
         exit_on_error=False,
         description="Test-time adaptation for any image classifier: DualTTA, its baselines, and the tools to study them.",
     )
+    _add_commands(parser, COMMANDS)
+    return parser
+
+
+def _add_commands(parser: "ArgumentParser", table: Commands) -> None:
+    from jsonargparse import ArgumentParser
+
     commands = parser.add_subcommands(title="commands", metavar="COMMAND")
-    for name, function in COMMANDS.items():
+    for name, function in table.items():
+        if isinstance(function, Mapping):
+            group = ArgumentParser(exit_on_error=False, description=", ".join(function))
+            commands.add_subcommand(name, group, help=" | ".join(function))
+            _add_commands(group, function)  # after: jsonargparse wants the outer level first
+            continue
         command = ArgumentParser(exit_on_error=False, description=_first_line(function))
         flags = [key for key, spec in inspect.signature(function).parameters.items() if spec.default is False]
         command.add_function_arguments(function, skip=set(flags), as_group=False, as_positional=True)
         for flag in flags:
             command.add_argument(f"--{flag.replace('_', '-')}", action="store_true", help=_help_of(function, flag))
         commands.add_subcommand(name, command, help=_first_line(function))
-    return parser
 
 
 def _help_of(function: Callable[..., int], parameter: str) -> str:

@@ -11,8 +11,7 @@ from PIL import Image
 
 from dualtta.data import DATASETS, Corrupted, Dataset, open_dataset
 from dualtta.data.base import ArrayDataset, Rows
-from dualtta.data.imagenet import class_names, wnids
-from dualtta.data.published import CORRUPTIONS, OFFICE_HOME, PACS
+from dualtta.data.published import CORRUPTIONS, OFFICE_HOME, PACS, class_names, wnids
 
 
 def keeps_its_word(data: Dataset) -> None:
