@@ -49,7 +49,7 @@ def check_folder(folder: str | Path, progress: Callable[[list[Any]], Any] = iter
     later = [(path.stem, what) for pattern, what in LATER.items() for path in sorted(folder.glob(pattern))]
     others = label_shift.check(folder, progress)
     if not listing.exists() and not later and not others:
-        raise ValueError(f"{folder} holds no golden vectors: methods/cases.json is missing")
+        raise ValueError(f"{folder} holds no golden vectors: neither methods/cases.json nor {label_shift.FILES}")
     try:
         cases = json.loads(listing.read_text()) if listing.exists() else []
         cases = [{"name": str(case["name"]), **case} for case in cases]

@@ -28,7 +28,7 @@ def prepare(src: str | Path, dst: str | Path, progress: Progress = iter) -> list
     src, dst = Path(src).expanduser(), Path(dst).expanduser()
     archives = _archives(src)
     _check_destination(dst)
-    entries = [entry for archive in archives for entry in survey(archive)]
+    entries = [entry for archive in progress(archives) for entry in survey(archive)]
     check_together(entries)
     _check_space(dst, sum(entry.size for entry in entries))
     work = Path(tempfile.mkdtemp(dir=dst.parent, prefix=f".{dst.name}.part-"))

@@ -2,6 +2,8 @@
 
 import json as jsonlib
 import signal
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,7 @@ MANY = 20  # problems to print; --json has them all
 
 def show_check(path: str, json: bool) -> int:
     """0 where all is well, 1 where there are problems."""
-    quiet = Console(stderr=True)
-    reports = check_folder(path, lambda jobs: track(jobs, "opening images", console=quiet, transient=True))
+    reports = check_folder(path, lambda jobs: _bar(jobs, "opening images"))
     ok = all(report.ok for report in reports)
     if json:
         answer = {"path": str(Path(path)), "ok": ok, "datasets": [report.as_json() for report in reports]}
@@ -51,6 +52,12 @@ def print_report(report: Report) -> None:
     out.print(escape(f"  {report.todo}"))
 
 
+def _bar(jobs: list[Any], what: str) -> Iterable[Any]:
+    """A progress bar, where somebody sees it."""
+    console = Console(stderr=True)
+    return track(jobs, what, console=console, transient=True, disable=not console.is_terminal)
+
+
 def _printable(text: str) -> str:
     """A file's name may be no text at all."""
     return text.encode("utf-8", "backslashreplace").decode()
@@ -58,12 +65,11 @@ def _printable(text: str) -> str:
 
 def show_prepare(src: str, dst: str) -> int:
     """0, and what was made, where it was; a termination cleans up as an interrupt does."""
-    quiet = Console(stderr=True)
     for path in leftovers(dst):
-        quiet.print(escape(f"dualtta: {path} is left from a run that was killed: remove it"), soft_wrap=True)
+        print(f"dualtta: {path} is left from a run that was killed: remove it", file=sys.stderr)
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        found = prepare(src, dst, lambda jobs: track(jobs, "unpacking", console=quiet, transient=True))
+        found = prepare(src, dst, lambda jobs: _bar(jobs, "unpacking"))
     finally:
         signal.signal(signal.SIGTERM, before)
     for one in found:
