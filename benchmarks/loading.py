@@ -12,7 +12,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import cv2
 import numpy as np
 import torch
 from PIL import Image
@@ -33,8 +32,8 @@ def made(home: Path, kind: str, count: int = 64) -> Dataset:
     folder.mkdir(parents=True)
     for number in range(count):
         rng = np.random.RandomState(number)
-        coarse = cv2.resize(rng.uniform(0, 255, (9, 12, 3)), (500, 375), interpolation=cv2.INTER_CUBIC)
-        pixels = np.clip(coarse + rng.normal(scale=8, size=(375, 500, 3)), 0, 255).astype(np.uint8)
+        coarse = Image.fromarray(rng.randint(0, 256, (9, 12, 3)).astype(np.uint8)).resize((500, 375), Image.Resampling.BICUBIC)
+        pixels = np.clip(np.asarray(coarse) + rng.normal(scale=8, size=(375, 500, 3)), 0, 255).astype(np.uint8)
         Image.fromarray(pixels).save(folder / f"{number}.{KINDS[kind]}", kind)
     return Folder(home / kind)
 
