@@ -188,6 +188,7 @@ def test_the_command_tells_and_its_exit_code_says_it(tmp_path, capsys):
         (None, "there is no folder"),
         ([], "it is empty"),
         (["notes.txt"], "it holds notes.txt"),
+        (["1.jpg"], "there must be one folder a class"),
         (["PACS.zip"], "it holds archives (PACS.zip); unpack them with `dualtta data prepare"),
     ],
 )

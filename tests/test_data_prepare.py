@@ -82,6 +82,11 @@ def test_imagenet_c_in_its_four_archives_becomes_one_folder(tmp_path):
     assert len(data) == 30
 
 
+def test_a_name_that_would_fill_the_memory_is_not_read(tmp_path):
+    with pytest.raises(ValueError, match="a name of impossible length"):
+        prepare(long_name(tmp_path / "a.tar.gz"), tmp_path / "out")
+
+
 @pytest.mark.parametrize("dotted", [False, True])
 def test_mnists_files_gzipped_come_out_as_torchvision_lays_them_out(tmp_path, dotted):
     layouts.mnist(tmp_path / "x", packed=True)
@@ -140,6 +145,14 @@ def tar_claiming(archive: Path, size: int) -> Path:
     info = member("photo/dog/1.jpg")
     info.size = size
     archive.write_bytes(info.tobuf() + bytes(10240))
+    return archive
+
+
+def long_name(archive: Path) -> Path:
+    """A few kilobytes that claim a name of 32 MiB."""
+    info = member("././@LongLink", tarfile.GNUTYPE_LONGNAME)
+    info.size = 2**25
+    archive.write_bytes(gzip.compress(info.tobuf() + bytes(2**25 + 10240)))
     return archive
 
 

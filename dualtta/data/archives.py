@@ -1,12 +1,16 @@
 """Zip and tar archives, surveyed whole before anything of them is written, and unpacked as plain files only."""
 
+import bz2
+import gzip
+import lzma
 import re
 import stat
 import tarfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -17,6 +21,7 @@ RATIO = 200  # images and idx files pack to a fifth at best; what claims more th
 SLACK = 64 * 2**20
 MOST = 5_000_000  # files; ImageNet-C as a whole has 3,750,000
 CHUNK = 2**20
+PIECE = 2**24
 JUNK = ("__MACOSX", ".DS_Store", "Thumbs.db")
 
 
@@ -51,32 +56,18 @@ def survey(archive: Path) -> list[Entry]:
 def unpack(entries: Iterable[Entry], folder: Path) -> None:
     """Write the files of surveyed archives, in the archives' order, then the copies that links stand for."""
     links = []
-    handle: Any = None
-    opened: Path | None = None
-    try:
-        for entry in entries:
-            if entry.link is not None:
-                links.append(entry)
-                continue
-            with _reading(entry.archive):
-                if opened != entry.archive:
-                    if handle is not None:
-                        handle.close()
-                    handle, opened = _open(entry.archive), entry.archive
-                target = folder / entry.path
-                target.parent.mkdir(parents=True, exist_ok=True)
-                source = handle.open(entry.info) if isinstance(handle, zipfile.ZipFile) else handle.extractfile(entry.info)
-                with source, target.open("xb") as out:
-                    _copy(source, out, entry.size)
-        for entry in links:
-            assert entry.link is not None
-            target = folder / entry.path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with (folder / entry.link).open("rb") as source, target.open("xb") as out:
-                _copy(source, out, (folder / entry.link).stat().st_size)
-    finally:
-        if handle is not None:
-            handle.close()
+    for archive, members in groupby(entries, lambda entry: entry.archive):
+        with _reading(archive), _open(archive) as read:
+            for entry in members:
+                if entry.link is not None:
+                    links.append(entry)
+                    continue
+                with read(entry.info) as source:
+                    _write(source, folder / entry.path, entry.size)
+    for entry in links:
+        original = folder / str(entry.link)
+        with original.open("rb") as source:
+            _write(source, folder / entry.path, original.stat().st_size)
 
 
 def safe_path(archive: Path, name: str) -> PurePosixPath:
@@ -172,23 +163,50 @@ def _is_zip(archive: Path) -> bool:
         return file.read(4) in (b"PK\x03\x04", b"PK\x05\x06")
 
 
-def _open(archive: Path) -> zipfile.ZipFile | tarfile.TarFile:
-    return zipfile.ZipFile(archive) if _is_zip(archive) else _open_tar(archive)
+@contextmanager
+def _open(archive: Path) -> Iterator[Callable[[Any], Any]]:
+    """Opens members by what the survey kept of them."""
+    if _is_zip(archive):
+        with zipfile.ZipFile(archive) as zipped:
+            yield zipped.open
+    else:
+        with _open_tar(archive) as tarred:
+            yield tarred.extractfile
 
 
-def _open_tar(archive: Path) -> tarfile.TarFile:
-    return tarfile.open(archive, "r:*")
+class _Guarded:
+    """A stream that refuses to be read in one piece: tarfile does so with names, which can claim to be gigabytes long."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.seek, self.tell, self._read = stream.seek, stream.tell, stream.read
+
+    def read(self, size: int) -> bytes:
+        if not 0 <= size <= PIECE:
+            raise ValueError("it has a name of impossible length")
+        return self._read(size)
 
 
-def _copy(source: IO[bytes], out: IO[bytes], size: int) -> None:
-    """Copy exactly as many bytes as were claimed."""
-    left = size
-    while left:
-        data = source.read(min(CHUNK, left))
-        if not data:
-            raise ValueError(f"a file ends {left} bytes early")
-        out.write(data)
-        left -= len(data)
+@contextmanager
+def _open_tar(archive: Path) -> Iterator[tarfile.TarFile]:
+    with archive.open("rb") as file:
+        start = file.read(6)
+    opens: dict[bytes, Callable[[Path], Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
+    unpacked = next((opens[sign] for sign in opens if start.startswith(sign)), lambda path: path.open("rb"))
+    with unpacked(archive) as stream, tarfile.open(fileobj=_Guarded(stream), mode="r:") as file:  # type: ignore[call-overload]
+        yield file
+
+
+def _write(source: IO[bytes], target: Path, size: int) -> None:
+    """Write a new file of exactly as many bytes as were claimed."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("xb") as out:
+        left = size
+        while left:
+            data = source.read(min(CHUNK, left))
+            if not data:
+                raise ValueError(f"a file ends {left} bytes early")
+            out.write(data)
+            left -= len(data)
     if source.read(1):
         raise ValueError("a file is longer than it claims")
 

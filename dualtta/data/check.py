@@ -10,6 +10,7 @@ from typing import Any
 
 from dualtta.data.base import Dataset
 from dualtta.data.compare import Problem, Tally, compare
+from dualtta.data.images import is_image
 from dualtta.data.recognise import Found, recognise
 from dualtta.data.tree import FileDataset, needs_folder
 
@@ -125,4 +126,6 @@ def _what_instead(root: Path) -> str:
     packed = [name for name in names if name.lower().endswith(ARCHIVES)]
     if packed:
         return f"it holds archives ({', '.join(packed[:3])}); unpack them with `dualtta data prepare {root} DST`"
+    if any(is_image(name) for name in names):
+        return "its images lie in no folder; there must be one folder a class, or domain/class/image"
     return f"it holds {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}" if names else "it is empty"
