@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
+from dualtta import label_shift
 from dualtta.adapter import Adapter, adapt
 from dualtta.core import Method, Step
 from dualtta.fisher import estimate_fisher
@@ -28,7 +29,7 @@ from dualtta.views import VIEWS, PatchShuffle
 Arrays = dict[str, NDArray[Any]]
 LOGITS, OTHERS = 1e-6, 1e-8  # how far float64 may be off
 NOT_METHODS = {"name", "net", "method", "lr", "momentum", "layer", "view"}
-LATER = {"corruptions.npz": "corruptions", "label_shift_*.npy": "label-shift orders"}
+LATER = {"corruptions.npz": "corruptions"}
 
 
 @dataclass(frozen=True)
@@ -46,15 +47,16 @@ def check_folder(folder: str | Path, progress: Callable[[list[Any]], Any] = iter
     folder = Path(folder)
     listing = folder / "methods" / "cases.json"
     later = [(path.stem, what) for pattern, what in LATER.items() for path in sorted(folder.glob(pattern))]
-    if not listing.exists() and not later:
-        raise ValueError(f"{folder} holds no golden vectors: methods/cases.json is missing")
+    others = label_shift.check(folder, progress)
+    if not listing.exists() and not later and not others:
+        raise ValueError(f"{folder} holds no golden vectors: neither methods/cases.json nor {label_shift.FILES}")
     try:
         cases = json.loads(listing.read_text()) if listing.exists() else []
         cases = [{"name": str(case["name"]), **case} for case in cases]
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise ValueError(f"{listing} is not a list of cases with a name each: {error}") from error
     verdicts = [check_case(listing.parent, case) for case in progress(cases)]
-    verdicts += [Verdict(name, False, None, f"not there yet: {what}") for name, what in later]
+    verdicts += others + [Verdict(name, False, None, f"not there yet: {what}") for name, what in later]
     return [asdict(verdict) for verdict in verdicts]
 
 

@@ -1,7 +1,6 @@
 """Methods by name. One paper, one file; methods of other packages come in by the entry point `dualtta.methods`."""
 
 import dataclasses
-import difflib
 import warnings
 from importlib.metadata import entry_points
 from typing import Any
@@ -16,6 +15,7 @@ from dualtta.methods.norm import Norm
 from dualtta.methods.sar import SAR
 from dualtta.methods.source import Source
 from dualtta.methods.tent import Tent
+from dualtta.naming import nearest as nearest
 from dualtta.views import VIEWS, View
 
 METHODS: dict[str, type[Method]] = {
@@ -35,16 +35,6 @@ for _entry in entry_points(group="dualtta.methods"):
         METHODS.setdefault(_entry.name, _entry.load())
     except Exception as error:  # a broken plug-in must not take the toolkit down with it
         warnings.warn(f"the method {_entry.name!r} of {_entry.value} does not load: {error}", stacklevel=2)
-
-
-def nearest(word: str, words: Any) -> str:
-    """The way out for a misspelt name: its nearest neighbour, or all there are.
-
-    >>> nearest("tennt", ["tent", "sar"])
-    "did you mean 'tent'?"
-    """
-    match = difflib.get_close_matches(word, words, 1)
-    return f"did you mean {match[0]!r}?" if match else f"there are: {', '.join(sorted(words))}"
 
 
 def make_method(method: str | Method | type[Method], **hyperparameters: Any) -> Method:

@@ -1,0 +1,34 @@
+"""Datasets: images with labels, domains and groups. They know no model and no method."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dualtta.data.base import Dataset
+    from dualtta.data.corrupted import Corrupted
+    from dualtta.data.loading import Batch, load
+    from dualtta.data.preprocess import Preprocess
+    from dualtta.data.registry import DATASETS, open_dataset
+
+# Imported on first use: the command line reaches into this package and must not wait for torch.
+_HOMES = {
+    "Batch": "loading",
+    "Corrupted": "corrupted",
+    "DATASETS": "registry",
+    "Dataset": "base",
+    "Preprocess": "preprocess",
+    "load": "loading",
+    "open_dataset": "registry",
+}
+
+__all__ = ["DATASETS", "Batch", "Corrupted", "Dataset", "Preprocess", "load", "open_dataset"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dualtta.data' has no attribute {name!r}")
+    return getattr(import_module(f"dualtta.data.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

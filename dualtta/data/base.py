@@ -1,0 +1,114 @@
+"""What every dataset is: images that can be asked for one by one, and what is known of each of them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from PIL import Image
+
+Ints = NDArray[np.int64]
+Pixels = NDArray[np.uint8]
+Picture = Image.Image | Pixels  # a PIL image, or bytes (H, W, 3) or (H, W)
+
+
+class Dataset(ABC):
+    """Images with a label, a domain and, where the dataset has them, a group each; names for all three.
+
+    A dataset of your own says what its images are and how to get one:
+
+    >>> class Squares(Dataset):
+    ...     def __init__(self):
+    ...         super().__init__(labels=[0, 1, 1], classes=["dark", "bright"])
+    ...     def image(self, index):
+    ...         return np.full((8, 8, 3), 255 * self.labels[index], np.uint8)
+    >>> len(Squares()), Squares().domains, Squares().counts()
+    (3, ('all',), {'all': 3})
+    """
+
+    name = ""
+
+    def __init__(
+        self,
+        labels: ArrayLike,
+        classes: Sequence[str],
+        domain: ArrayLike | None = None,
+        domains: Sequence[str] = ("all",),
+        group: ArrayLike | None = None,
+        groups: Sequence[str] = (),
+    ) -> None:
+        self.classes, self.domains, self.groups = tuple(classes), tuple(domains), tuple(groups)
+        self.labels = _numbers("labels", labels, len(self.classes))
+        size = len(self.labels)
+        self.domain = _numbers("domain", np.zeros(size, np.int64) if domain is None else domain, len(self.domains))
+        self.group = np.full(size, -1) if group is None else _numbers("group", group, len(self.groups))  # -1: has none
+        if not len(self.labels) == len(self.domain) == len(self.group):
+            sizes = f"{len(self.labels)} labels, {len(self.domain)} domains, {len(self.group)} groups"
+            raise ValueError(f"{sizes}: give one of each per image")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @abstractmethod
+    def image(self, index: int) -> Picture:
+        """The image, as it is: whoever feeds it to a model knows the model's size and normalisation."""
+
+    def where(self, index: int) -> str:
+        """Where an image comes from, for messages."""
+        return f"image {index}"
+
+    def about(self) -> dict[str, Any]:
+        """What a result's record should say of the data, as JSON could hold it."""
+        return {"dataset": self.name or type(self).__name__, "images": len(self), "domains": list(self.domains)}
+
+    def counts(self) -> dict[str, int]:
+        """Images of each domain."""
+        return dict(zip(self.domains, np.bincount(self.domain, minlength=len(self.domains)).tolist(), strict=True))
+
+    def group_counts(self) -> dict[str, int]:
+        """Images of each group."""
+        return {name: int((self.group == number).sum()) for number, name in enumerate(self.groups)}
+
+
+class ArrayDataset(Dataset):
+    """A dataset whose images are rows of one array, often mapped from disk rather than held in memory."""
+
+    def __init__(self, images: NDArray[Any], labels: ArrayLike, classes: Sequence[str], **others: Any) -> None:
+        super().__init__(labels, classes, **others)
+        if images.dtype != np.uint8 or images.ndim not in (3, 4) or len(images) != len(self):
+            given = f"{len(self)} labels and images {images.shape} of {images.dtype}"
+            raise ValueError(f"{given}; there must be as many images, of bytes, (N, H, W) or (N, H, W, 3)")
+        self.images = images
+
+    def image(self, index: int) -> Picture:
+        return np.array(self.images[index])
+
+
+class Rows(Dataset):
+    """A dataset seen through its rows: some of them, under other domains perhaps."""
+
+    def __init__(self, base: Dataset, rows: ArrayLike, domain: ArrayLike | None = None, domains: Sequence[str] = ()) -> None:
+        self.base, self.rows = base, np.asarray(rows, np.int64)
+        super().__init__(
+            base.labels[self.rows],
+            base.classes,
+            base.domain[self.rows] if domain is None else domain,
+            domains or base.domains,
+            base.group[self.rows] if base.groups else None,
+            base.groups,
+        )
+        self.name = base.name
+
+    def image(self, index: int) -> Picture:
+        return self.base.image(int(self.rows[index]))
+
+    def where(self, index: int) -> str:
+        return self.base.where(int(self.rows[index]))
+
+
+def _numbers(what: str, values: ArrayLike, names: int) -> Ints:
+    numbers = np.asarray(values, np.int64)
+    if numbers.ndim != 1 or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < names):
+        raise ValueError(f"{what} must be a list of numbers from 0 to {names - 1}, one per image: there are {names} names")
+    return numbers

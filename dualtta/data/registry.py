@@ -1,0 +1,72 @@
+"""Datasets by name. Those of other packages come in by the entry point `dualtta.datasets`."""
+
+import inspect
+import warnings
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from dualtta.data.base import Dataset
+from dualtta.data.cifar import Cifar10, cifar10_c
+from dualtta.data.colored_mnist import ColoredMnist
+from dualtta.data.digits import ColoredDigits, Digits, digits_c
+from dualtta.data.folders import Folder, OfficeHome, Pacs
+from dualtta.data.imagenet import ImageNet, imagenet_c
+from dualtta.data.waterbirds import Waterbirds
+from dualtta.naming import nearest
+
+DATASETS: dict[str, Callable[..., Dataset]] = {
+    "colored_mnist": ColoredMnist,
+    "waterbirds": Waterbirds,
+    "pacs": Pacs,
+    "office_home": OfficeHome,
+    "imagenet": ImageNet,
+    "imagenet_c": imagenet_c,
+    "cifar10": Cifar10,
+    "cifar10_c": cifar10_c,
+    "digits": Digits,
+    "digits_c": digits_c,
+    "colored_digits": ColoredDigits,
+    "folder": Folder,
+}
+
+for _entry in entry_points(group="dualtta.datasets"):
+    try:
+        DATASETS.setdefault(_entry.name, _entry.load())
+    except Exception as error:  # a broken plug-in must not take the toolkit down with it
+        warnings.warn(f"the dataset {_entry.name!r} of {_entry.value} does not load: {error}", stacklevel=2)
+
+
+def open_dataset(name: str, root: str | Path | None = None, **choices: Any) -> Dataset:
+    """A dataset by its name, from the folder it lies in.
+
+    >>> open_dataset("pac", "somewhere")
+    Traceback (most recent call last):
+    ...
+    ValueError: there is no dataset 'pac'; did you mean 'pacs'?
+    >>> open_dataset("pacs", "somewhere", spilt="test")
+    Traceback (most recent call last):
+    ...
+    ValueError: pacs has no setting 'spilt'; it has none
+    """
+    if name not in DATASETS:
+        raise ValueError(f"there is no dataset {name!r}; {nearest(name, DATASETS)}")
+    known = settings(name)
+    for key in choices:
+        if key not in known:
+            raise ValueError(f"{name} has no setting {key!r}; {nearest(key, known) if known else 'it has none'}")
+    if root is None and needs_root(name):
+        raise ValueError(f"{name} lies in a folder: say which, as the second argument")
+    return DATASETS[name](**choices) if root is None else DATASETS[name](root, **choices)
+
+
+def settings(name: str) -> dict[str, Any]:
+    """What can be chosen of a dataset, with its defaults."""
+    parameters = inspect.signature(DATASETS[name]).parameters.values()
+    return {p.name: p.default for p in parameters if p.name != "root" and p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
+
+
+def needs_root(name: str) -> bool:
+    root = inspect.signature(DATASETS[name]).parameters.get("root")
+    return root is not None and root.default is root.empty
