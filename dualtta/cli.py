@@ -5,9 +5,11 @@ import json as jsonlib
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from dualtta.data.commands import COMMANDS as DATA
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser
@@ -60,7 +62,9 @@ def conformance(dir: Path, json: bool = False) -> int:
     return 0 if all(v["ok"] for v in verdicts) else 1
 
 
-COMMANDS: dict[str, Callable[..., int]] = {"list": list_, "conformance": conformance}
+Command = Callable[..., int]
+COMMANDS: dict[str, Command | dict[str, Command]] = {"list": list_, "conformance": conformance, "data": DATA}
+GROUPS = {"data": "Work on datasets on disk."}
 
 
 def main(args: list[str] | None = None) -> int:
@@ -69,8 +73,10 @@ def main(args: list[str] | None = None) -> int:
 
     try:
         chosen = _parser().parse_args(args)
-        settings = chosen[chosen.subcommand]
-        return COMMANDS[chosen.subcommand](**settings.as_dict())
+        command, settings = COMMANDS[chosen.subcommand], chosen[chosen.subcommand]
+        if isinstance(command, dict):
+            command, settings = command[settings.subcommand], settings[settings.subcommand]
+        return command(**settings.as_dict())
     except (ArgumentError, ValueError, OSError) as error:
         if isinstance(error, BrokenPipeError):  # the reader of our output left, as `head` does
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -93,15 +99,33 @@ def _parser() -> "ArgumentParser":
         exit_on_error=False,
         description="Test-time adaptation for any image classifier: DualTTA, its baselines, and the tools to study them.",
     )
-    commands = parser.add_subcommands(title="commands", metavar="COMMAND")
-    for name, function in COMMANDS.items():
-        command = ArgumentParser(exit_on_error=False, description=_first_line(function))
-        flags = [key for key, spec in inspect.signature(function).parameters.items() if spec.default is False]
-        command.add_function_arguments(function, skip=set(flags), as_group=False, as_positional=True)
-        for flag in flags:
-            command.add_argument(f"--{flag.replace('_', '-')}", action="store_true", help=_help_of(function, flag))
-        commands.add_subcommand(name, command, help=_first_line(function))
+    _add_commands(parser, COMMANDS)
     return parser
+
+
+def _add_commands(parser: "ArgumentParser", functions: Mapping[str, Command | dict[str, Command]]) -> None:
+    """Each function as a subcommand, a dict of functions as a group of them."""
+    from jsonargparse import ArgumentParser
+
+    commands = parser.add_subcommands(title="commands", metavar="COMMAND")
+    for name, function in functions.items():
+        summary = GROUPS[name] if isinstance(function, dict) else _first_line(function)
+        command = ArgumentParser(exit_on_error=False, description=summary)
+        commands.add_subcommand(name, command, help=summary)
+        if isinstance(function, dict):
+            _add_commands(command, function)
+        else:
+            _add_arguments(command, function)
+
+
+def _add_arguments(command: "ArgumentParser", function: Command) -> None:
+    """What the signature says; False by default is a flag, a tuple by default takes several values."""
+    special = {key: spec.default for key, spec in inspect.signature(function).parameters.items()}
+    special = {key: value for key, value in special.items() if value is False or isinstance(value, tuple)}
+    command.add_function_arguments(function, skip=set(special), as_group=False, as_positional=True)
+    for key, value in special.items():
+        many = {"nargs": "+", "type": type(value[0]), "default": list(value)} if value else {"action": "store_true"}
+        command.add_argument(f"--{key.replace('_', '-')}", help=_help_of(function, key), **many)
 
 
 def _help_of(function: Callable[..., int], parameter: str) -> str:

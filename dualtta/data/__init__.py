@@ -1,0 +1,1 @@
+"""Data on disk: datasets, and the tools that prepare them."""
