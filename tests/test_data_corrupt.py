@@ -158,6 +158,28 @@ def test_unreadable_images_are_named_and_the_others_written(source, tmp_path):
     assert len(list((tmp_path / "target").rglob("*.JPEG"))) == 4
 
 
+def test_damaged_images_of_any_kind_never_stop_a_run(tmp_path):
+    rng = np.random.RandomState(0)
+    pixels = Image.fromarray(rng.randint(0, 256, size=(24, 24, 3)).astype(np.uint8))
+    (tmp_path / "source").mkdir()
+    for number in range(120):
+        kind = ("jpg", "png", "webp", "bmp")[number % 4]
+        path = tmp_path / "source" / f"{number}.{kind}"
+        pixels.save(path)
+        content = bytearray(path.read_bytes())
+        for place in rng.randint(0, len(content), size=rng.randint(1, 9)):
+            content[place] = rng.randint(256)
+        path.write_bytes(content[: rng.randint(len(content)) if rng.randint(2) else None])
+    Image.new("RGB", (1, 60_000)).save(tmp_path / "source" / "narrow.png")
+    recipe = Recipe(tmp_path / "source", tmp_path / "target", ("contrast",), (1,))
+    images = prepare(recipe)
+    unreadable = [made.image for made in corrupt_folder(recipe, images)]
+    made = {path.stem for path in recipe.target.rglob("*.JPEG") if opens(path)}
+    assert "narrow.png" in unreadable
+    assert 20 < len(unreadable) < 120
+    assert made == {Path(image).stem for image in images} - {Path(image).stem for image in unreadable}
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

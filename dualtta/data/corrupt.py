@@ -35,7 +35,7 @@ from dualtta.data.workers import run, stopping
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".webp")
 QUALITY = 85
 RECORD = "corrupt.json"
-UNREADABLE = (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError)  # all that Pillow raises on bad files
+MOST = 10**8  # pixels of a scaled image: one of 1 x 10,000 would fill the memory
 
 Size = int | Literal["keep"]
 Bytes = NDArray[np.uint8]
@@ -156,7 +156,7 @@ def corrupt_image(recipe: Recipe, index: int, image: str) -> Made:
         return Made(image, skipped=skipped)
     try:
         pixels = read(recipe.source / image, recipe.size)
-    except UNREADABLE as error:
+    except Exception as error:  # on a damaged file Pillow may raise almost anything
         return Made(image, skipped=skipped, error=f"{type(error).__name__}: {error}")
     written = 0
     for name, severity in missing:
@@ -180,6 +180,8 @@ def read(path: Path, size: Size) -> Bytes:
         shorter = round(size * 256 / 224)
         scale = shorter / min(picture.size)
         width, height = (shorter if side == min(picture.size) else int(side * scale) for side in picture.size)
+        if width * height > MOST:
+            raise ValueError(f"{picture.width} x {picture.height} is too narrow to scale to {size}")
         picture = picture.resize((width, height), Image.Resampling.BILINEAR)
         left, top = round((width - size) / 2), round((height - size) / 2)
         picture = picture.crop((left, top, left + size, top + size))
