@@ -48,7 +48,7 @@ def conformance(dir: Path, json: bool = False) -> int:
     """Replay golden vectors and report the worst error of each case; exits with 1 where a case is off.
 
     Args:
-        dir: A folder with methods/cases.json and the arrays beside it.
+        dir: A folder with methods/cases.json and the arrays beside it, or with corruptions.npz, or with both.
         json: Print [{"case", "ok", "worst", "why"}] instead of a table.
     """
     if not dir.is_dir():
