@@ -2,17 +2,19 @@
 
 import copy as copying
 import fnmatch
+import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.optim import SGD
 
 from dualtta import state
-from dualtta.collapse import ADVICE, CollapseWarning, collapsing, watch
+from dualtta.collapse import ADVICE, CHECK_EVERY, CollapseWarning, collapsing, compare, suspicious, watch
 from dualtta.core import Memory, Method, Probe, Selection, Step
 from dualtta.fisher import PREFIX, Fisher
 from dualtta.methods import make_method, method_name, nearest, settings
@@ -50,11 +52,11 @@ def adapt(
         parameters: names or patterns ("layer1.*") of what adapts; None: the norm layers' scales and shifts, less the
             method's `spare` of the depth.
         layer: the module whose output feature views change; None: by depth (`layer1` of a ResNet, block 7 of a ViT-B).
-        statistics: what BatchNorm normalises by: "batch", "source", or the batch's share in a blend; None: the method's own.
-            A batch of one always goes by the source's.
+        statistics: what BatchNorm normalises by: "batch", "source", or the batch's share in a blend; None: the method's own,
+            but for a batch of one, which has none and goes by the source's.
         logits: turns the model's output into (B, C) logits where it is not that already.
         fisher: EATA's importances, from `estimate_fisher` or the file it wrote.
-        copy: adapt a copy; False adapts the caller's model in place.
+        copy: adapt a copy; False adapts the caller's model in place, and leaves its BatchNorm layers in the mode they adapt in.
         seed: of the adapter's own random numbers; the global generator is left alone.
 
     >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 10))
@@ -62,24 +64,49 @@ def adapt(
     >>> adapter(torch.zeros(4, 3, 8, 8)).shape
     torch.Size([4, 10])
     """
+    _check_options(model, lr, momentum, layer, logits, seed)
     chosen = make_method(method, **hyperparameters)
-    if not isinstance(model, nn.Module):
-        raise ValueError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
-    if lr is not None and not lr > 0:
-        raise ValueError(f"lr must be a number above 0, not {lr!r}")
-    if not 0 <= momentum < 1:
-        raise ValueError(f"momentum must be a number from 0 to below 1, not {momentum!r}")
+    model = getattr(model, "_orig_mod", model)  # a compiled model ignores hooks that come later: what it compiled is adapted
     with torch.inference_mode(False):
         if copy:
-            model = copying.deepcopy(model)
-        net = Net(model, logits, chosen.statistics if statistics is None else statistics, layer)
+            model = _copied(model)
+        alone: Literal["source", "batch"] = "source" if statistics is None else "batch"
+        net = Net(model, logits, chosen.statistics if statistics is None else statistics, layer, alone)
         names = parameter_names(model, parameters, chosen)
         if any(isinstance(view, FeatureView) and not view.layer for view in chosen.views.values()):
             net.default_layer  # noqa: B018 (an error about it belongs here, not in the first step)
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(name in names)
-        weights = Weights({name: p for name, p in model.named_parameters() if name in names})
+        weights = Weights(model, names)
         return Adapter(net, chosen, weights, lr or default_lr(model), momentum, _importances(fisher, weights), seed)
+
+
+def _check_options(model: Any, lr: Any, momentum: Any, layer: Any, logits: Any, seed: Any) -> None:
+    def number(value: Any) -> bool:
+        return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
+
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
+    if isinstance(model, torch.jit.ScriptModule):
+        raise ValueError("a TorchScript model's norm layers cannot be adapted: give the torch.nn.Module it was made from")
+    if lr is not None and not (number(lr) and lr > 0):
+        raise ValueError(f"lr must be a number above 0, not {lr!r}")
+    if not (number(momentum) and 0 <= momentum < 1):
+        raise ValueError(f"momentum must be a number from 0 to below 1, not {momentum!r}")
+    if layer is not None and not isinstance(layer, str):
+        raise ValueError(f"layer must be the name of a module, not {layer!r}")
+    if logits is not None and not callable(logits):
+        raise ValueError(f"logits must be a function of the model's output, not {logits!r}")
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise ValueError(f"seed must be a whole number, not {seed!r}")
+
+
+def _copied(model: nn.Module) -> nn.Module:
+    try:
+        return copying.deepcopy(model)
+    except Exception as error:  # whatever a model may hold: locks, open files, tensors of a graph
+        said = str(error).split("\n")[0]
+        raise ValueError(f"{type(model).__name__} cannot be copied ({said}): pass copy=False to adapt it in place") from error
 
 
 def parameter_names(model: nn.Module, patterns: Iterable[str] | None, method: Method) -> set[str]:
@@ -95,10 +122,11 @@ def parameter_names(model: nn.Module, patterns: Iterable[str] | None, method: Me
         return chosen
     if method.update is None:
         return set()
-    names = set(adapted_parameters(model, method.spare)) or set(adapted_parameters(model, 0.0))
+    names = set(adapted_parameters(model, method.spare))
     if not names:
+        where = f" outside the last {method.spare:g} of its depth" if method.spare else ""
         raise ValueError(
-            f"{type(model).__name__} has no norm layer with a scale or shift to adapt: name what should adapt, "
+            f"{type(model).__name__} has no norm layer with a scale or shift to adapt{where}: name what should adapt, "
             "parameters=['*.bias'], or predict without adapting, method='source'"
         )
     return names
@@ -107,6 +135,8 @@ def parameter_names(model: nn.Module, patterns: Iterable[str] | None, method: Me
 def _importances(fisher: Fisher | str | Path | None, weights: Weights) -> Memory:
     if fisher is None:
         return {}
+    if not isinstance(fisher, Fisher | str | Path):
+        raise ValueError(f"fisher must come from estimate_fisher, or be the file it wrote, not {type(fisher).__name__}")
     found = fisher if isinstance(fisher, Fisher) else Fisher.load(fisher)
     if found.source != weights.fingerprint or set(found.values) != set(weights.params):
         raise ValueError("the Fisher importance belongs to another model or to other parameters: estimate it for these")
@@ -139,6 +169,12 @@ class Adapter:
         their source statistics."""
         return self.net.model
 
+    @property
+    def layer(self) -> str | None:
+        """The layer whose feature map the method's views change; None where it has no such view."""
+        views = [view for view in self.method.views.values() if isinstance(view, FeatureView)]
+        return (views[0].layer or self.net.default_layer) if views else None
+
     def __repr__(self) -> str:
         count = sum(p.numel() for p in self.weights.params.values())
         return f"Adapter({type(self.model).__name__}, {self.method}, lr={self.lr:g}, {count:,} parameters adapt)"
@@ -148,20 +184,23 @@ class Adapter:
 
     def predict(self, x: Tensor) -> Tensor:
         """Logits by the adapted model, without adapting."""
-        self._check(x)
+        self.check(x)
         with torch.no_grad():
             return self.net(x, lone=len(x) == 1)
 
     def step(self, x: Tensor, *, draws: Mapping[str, Draws] | None = None) -> Step:
         """Predict x, then adapt on it; says what happened. `draws` replays the random draws of an earlier step."""
-        self._check(x)
+        self.check(x)
         drawn = dict(draws or {})
+        for name in drawn:
+            if name not in self.method.views:
+                raise ValueError(f"there is no view {name!r} to replay draws for; {nearest(name, self.method.views)}")
         before = self.net.forwarded
         with torch.inference_mode(False), torch.set_grad_enabled(self._update is not None):
             x = x.clone() if x.is_inference() else x
             look = self._look(x, drawn)
             updated, skipped, recovered = self._learn(look, lambda among: self._look(x, drawn, among))
-        alarm = self._alarm() if self._update else False
+            alarm = self._alarm(x, look.probe) if self._update and not skipped else False
         unseen = torch.full_like(look.probe.entropy, torch.nan)
         return Step(
             logits=look.probe.raw_logits.detach(),
@@ -178,7 +217,8 @@ class Adapter:
             draws=drawn,
         )
 
-    def _check(self, x: Tensor) -> None:
+    def check(self, x: Tensor) -> None:
+        """A ValueError where x is no batch that can be adapted on."""
         if not isinstance(x, Tensor) or x.ndim < 2:
             what = f"shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
             raise ValueError(f"the input must be a batch, a tensor (B, ...), not {what}")
@@ -189,6 +229,8 @@ class Adapter:
 
     def _look(self, x: Tensor, drawn: dict[str, Draws], among: Selection | None = None) -> Look:
         probe = Probe(self.net, self.weights, x, self.method.views, self.memory, drawn, self._generator)
+        if self._update is not None and not probe.live_entropy.requires_grad:
+            raise ValueError("no gradient comes through the model's forward: it runs under no_grad, or never uses what adapts")
         selection = self.method.select(probe, self.memory)
         if among is not None:
             selection = selection.among(among)
@@ -216,7 +258,7 @@ class Adapter:
                 self.skips += 1
                 return False, True, False
         remembered = self.method.remember(taken.probe, taken.selection, self.memory)
-        self.memory = watch({**remembered, **look.probe.observed}, look.probe)
+        self.memory = {**remembered, **look.probe.observed}
         recovered = self.method.lost(self.memory)
         if recovered:
             self._restore(self.weights.source, {})
@@ -224,12 +266,28 @@ class Adapter:
             self.recoveries += 1
         return not taken.selection.empty(), False, recovered
 
-    def _alarm(self) -> bool:
+    def _alarm(self, x: Tensor, probe: Probe) -> bool:
+        """Whether the predictions are collapsing, as far as can be told after this batch."""
+        if not probe.entropy.isfinite().all():
+            return False
+        self.memory = watch(self.memory, probe.probs)
+        if suspicious(self.memory) and self.steps % CHECK_EVERY == 0:
+            self.memory = compare(self.memory, probe.prediction, self._source_logits(x).argmax(1))
         alarm = collapsing(self.memory)
         if alarm and not self.warned:
             self.warned = True
             warnings.warn(ADVICE, CollapseWarning, stacklevel=4)
         return alarm
+
+    def _source_logits(self, x: Tensor) -> Tensor:
+        """What the source model would have said."""
+        now = self.weights.values()
+        self.weights.assign(self.weights.source)
+        try:
+            with torch.no_grad():
+                return self.net(x, lone=len(x) == 1)
+        finally:
+            self.weights.assign(now)
 
     def _buffers(self) -> dict[str, Tensor]:
         """The optimiser's momentum, by parameter name."""
@@ -247,8 +305,9 @@ class Adapter:
                 self._optimizer.state[self.weights.masters[name]] = {"momentum_buffer": buffer.clone()}
 
     def reset(self) -> None:
-        """Back to the source model: parameters, optimiser, memory, random numbers and counts."""
+        """Back to the source model: parameters, buffers, optimiser, memory, random numbers and counts."""
         self._restore(self.weights.source, {})
+        self.weights.assign_buffers({})
         self._begin()
 
     def save(self, path: str | Path) -> None:
@@ -256,6 +315,7 @@ class Adapter:
         groups: dict[str, Mapping[str, Tensor]] = {
             "weights": self.weights.values(),
             "momentum": self._buffers(),
+            "buffers": self.weights.changed_buffers(),
             "memory": self.memory,
             "random": {"state": self._generator.get_state()},
         }
@@ -268,20 +328,33 @@ class Adapter:
         for key, here in self._made().items():
             if about["made"].get(key) != here:
                 raise ValueError(f"{path} was saved with {key}={about['made'].get(key)!r}; this adapter has {here!r}")
-        groups: dict[str, dict[str, Tensor]] = {"weights": {}, "momentum": {}, "memory": {}, "random": {}}
+        groups: dict[str, dict[str, Tensor]] = {"weights": {}, "momentum": {}, "buffers": {}, "memory": {}, "random": {}}
         for full, value in tensors.items():
-            group, name = full.split("/", 1)
-            groups[group][name] = value
+            group, _, name = full.partition("/")
+            groups.setdefault(group, {})[name] = value
+        self._check_state(path, groups, about.get("counts"))  # all of it, before any of it is taken over
         device = next(iter(self.weights.masters.values())).device if self.weights.masters else torch.device("cpu")
         self._restore(groups["weights"], {name: value.to(device) for name, value in groups["momentum"].items()})
+        self.weights.assign_buffers(groups["buffers"])
         self.memory = {name: value.to(device) for name, value in groups["memory"].items()}
         self._generator.set_state(groups["random"]["state"])
         self.steps, self.skips, self.recoveries, self.warned = about["counts"]
 
+    def _check_state(self, path: str | Path, groups: Mapping[str, Mapping[str, Tensor]], counts: Any) -> None:
+        masters, buffers = self.weights.masters, self.weights.buffers
+        known = {"weights": masters, "momentum": masters, "buffers": buffers}
+        fits = set(groups["weights"]) == set(masters) and "state" in groups["random"] and isinstance(counts, list)
+        for group, there in known.items():
+            fits = fits and all(name in there and value.shape == there[name].shape for name, value in groups[group].items())
+        finite = all(value.isfinite().all() for group in known for value in groups[group].values())
+        if not (fits and finite and len(counts) == len(self._counts())):
+            raise ValueError(f"{path} is damaged: its tensors are not those of this adapter, or not finite")
+
     def _made(self) -> dict[str, Any]:
         """How the adapter was made, as far as its state depends on it."""
         own = {"method": method_name(type(self.method)), "lr": self.lr, "momentum": self.momentum}
-        return {**own, "source": self.weights.fingerprint, **settings(self.method)}
+        wiring = {"statistics": self.net.statistics, "layer": self.layer, "source": self.weights.fingerprint}
+        return {**own, **wiring, **settings(self.method)}
 
     def _counts(self) -> list[int | bool]:
         return [self.steps, self.skips, self.recoveries, self.warned]

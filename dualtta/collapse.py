@@ -1,6 +1,7 @@
-"""Watching for collapse: predictions that concentrate on few classes while their entropy leaves where it was.
+"""Watching for collapse: the adapted model's predictions concentrate on few classes where the source model's do not.
 
-Either alone is no alarm: a stream sorted by label concentrates, and good adaptation lowers the entropy.
+Concentration alone is no alarm: a stream may be sorted by class. So while the predictions of the last samples are concentrated,
+the source model is asked now and then, on the same samples, what it would have said.
 """
 
 import math
@@ -8,10 +9,12 @@ import math
 import torch
 from torch import Tensor
 
-from dualtta.core import Memory, Probe
+from dualtta.core import Memory
 
-REFERENCE = 32  # samples of the stream's beginning that tell how the source model behaves
 WINDOW = 128  # samples over which the present is averaged
+ENOUGH = 32  # samples before anything is said
+CHECK_EVERY = 4  # batches, while there is a suspicion: what it costs is a quarter of a forward
+LOST = 0.35  # of the source's spread: below this it is a collapse
 
 
 class CollapseWarning(UserWarning):
@@ -19,44 +22,54 @@ class CollapseWarning(UserWarning):
 
 
 ADVICE = (
-    "the predictions concentrate on few classes and their entropy has left where it began: the adaptation is collapsing. "
-    "Call adapter.reset() to return to the source model, then use a smaller lr, larger batches, reduction='mean', or a "
-    "method with a filter against it (eata, sar)"
+    "the adapted model predicts few classes where the source model predicts many: the adaptation is collapsing. Call "
+    "adapter.reset() to return to the source model, then use a smaller lr, larger batches, reduction='mean', or a method with "
+    "a filter against it (eata, sar)"
 )
 
 
-def effective_classes(shares: Tensor) -> float:
-    """exp of the entropy of the shares: how many classes the predictions are spread over.
+def spread(shares: Tensor) -> float:
+    """Over how many classes predictions are spread, less one: exp of the entropy of their shares, minus 1.
 
-    >>> round(effective_classes(torch.tensor([0.5, 0.5, 0.0])), 3)
-    2.0
+    >>> round(spread(torch.tensor([0.5, 0.5, 0.0])), 3), round(spread(torch.tensor([1.0, 0.0, 0.0])), 3)
+    (1.0, 0.0)
     """
-    return math.exp(torch.special.entr(shares).sum().item())
+    return math.exp(torch.special.entr(shares).sum().item()) - 1
 
 
-def watch(memory: Memory, probe: Probe) -> Memory:
-    """Count this batch into the averages of the beginning and of the present."""
-    size, classes = probe.probs.shape
-    shares = torch.bincount(probe.prediction, minlength=classes).to(probe.entropy) / size
-    batch = torch.cat([shares, probe.entropy.mean()[None]])  # (C + 1,): class shares, entropy
-    zero = torch.zeros((), dtype=batch.dtype, device=batch.device)
-    seen = memory.get("watch.seen", zero)
-    begun, now = memory.get("watch.begun", batch), memory.get("watch.now", batch)
-    if seen < REFERENCE:
-        begun = begun + (batch - begun) * size / (seen + size)
-    pace = torch.clamp(size / torch.clamp(seen + size, max=WINDOW), max=1.0)  # a plain mean until the window is full
-    return {**memory, "watch.seen": seen + size, "watch.begun": begun, "watch.now": now + (batch - now) * pace}
+def watch(memory: Memory, probs: Tensor) -> Memory:
+    """Count this batch's predictions (B, C) into the shares of the present."""
+    return _average(memory, "watch", shares_of(probs.argmax(1), probs.shape[1]), len(probs))
+
+
+def suspicious(memory: Memory) -> bool:
+    """Whether the present predictions are concentrated enough to ask the source model about them."""
+    classes = len(memory["watch.shares"])
+    return memory["watch.seen"].item() > ENOUGH and spread(memory["watch.shares"]) < 0.5 * (min(classes, WINDOW // 2) - 1)
+
+
+def compare(memory: Memory, adapted: Tensor, source: Tensor) -> Memory:
+    """Count what the adapted and the source model predict for the same samples, (B,) each."""
+    classes = len(memory["watch.shares"])
+    memory = _average(memory, "watch.adapted", shares_of(adapted, classes), len(adapted))
+    return _average(memory, "watch.source", shares_of(source, classes), len(source))
 
 
 def collapsing(memory: Memory) -> bool:
-    """Whether what `watch` has counted looks like a collapse."""
-    if "watch.seen" not in memory or memory["watch.seen"] <= REFERENCE:
+    """Whether the adapted model's predictions are spread over far fewer classes than the source's on the same samples."""
+    if "watch.source.seen" not in memory or memory["watch.source.seen"].item() < ENOUGH or not suspicious(memory):
         return False
-    begun, now = memory["watch.begun"], memory["watch.now"]
-    classes, highest = len(now) - 1, math.log(len(now) - 1)
-    spread_then, spread_now = effective_classes(begun[:-1]) - 1, effective_classes(now[:-1]) - 1
-    concentrated = spread_now < max(0.5 * spread_then, 0.1 * (min(classes, WINDOW) - 1))
-    h_then, h_now = begun[-1].item(), now[-1].item()
-    sharp = h_now < 0.25 * h_then
-    flat = h_then < 0.9 * highest and highest - h_now < 0.25 * (highest - h_then)
-    return concentrated and (sharp or flat)
+    there, here = spread(memory["watch.source.shares"]), spread(memory["watch.adapted.shares"])
+    return there > min(1.0, 0.5 * (len(memory["watch.shares"]) - 1)) and here < LOST * there
+
+
+def shares_of(predictions: Tensor, classes: int) -> Tensor:
+    return torch.bincount(predictions, minlength=classes).float() / len(predictions)
+
+
+def _average(memory: Memory, key: str, shares: Tensor, size: int) -> Memory:
+    """A plain mean until the window is full, an exponential one from then on."""
+    seen = memory.get(f"{key}.seen", torch.zeros((), device=shares.device)) + size
+    before = memory.get(f"{key}.shares", shares)
+    pace = min(1.0, size / min(seen.item(), WINDOW))
+    return {**memory, f"{key}.seen": seen, f"{key}.shares": before + (shares - before) * pace}

@@ -24,7 +24,7 @@ from dualtta.adapter import Adapter, adapt
 from dualtta.core import Method, Step
 from dualtta.fisher import estimate_fisher
 from dualtta.methods import METHODS, make_method
-from dualtta.views import VIEWS, PatchShuffle
+from dualtta.views import VIEWS, PatchShuffle, Style
 
 Arrays = dict[str, NDArray[Any]]
 LOGITS, OTHERS = 1e-6, 1e-8  # how far float64 may be off
@@ -47,29 +47,35 @@ def check_folder(folder: str | Path, progress: Callable[[list[Any]], Any] = iter
 
     folder = Path(folder)
     listing = folder / "methods" / "cases.json"
-    try:
-        cases = json.loads(listing.read_text()) if listing.exists() else []
-        cases = [{"name": str(case["name"]), **case} for case in cases]
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise ValueError(f"{listing} is not a list of cases with a name each: {error}") from error
-    verdicts = [check_case(listing.parent, case) for case in progress(cases)]
+    verdicts = [check_case(listing.parent, case) for case in progress(read_cases(listing))]
     verdicts += [*check_corruptions(folder, progress), *label_shift.check(folder, progress)]
     if not verdicts:
-        raise ValueError(f"{folder} holds no golden vectors: no methods/cases.json, corruptions.npz or label_shift_*.npy")
+        raise ValueError(f"{folder} holds no golden vectors: no methods/cases.json, corruptions.npz or {label_shift.FILES}")
     return [asdict(verdict) for verdict in verdicts]
+
+
+def read_cases(listing: Path) -> list[dict[str, Any]]:
+    """The cases of a listing, none where there is no listing; a ValueError where it is something else."""
+    if not listing.exists():
+        return []
+    try:
+        return [{**case, "name": str(case["name"])} for case in json.loads(listing.read_text())]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"{listing} is not a list of cases with a name each: {error}") from error
 
 
 def check_case(folder: Path, case: dict[str, Any]) -> Verdict:
     """Replay one case in float64 and compare."""
     name = case["name"]
-    if case.get("method") not in METHODS:
+    if str(case.get("method")) not in METHODS:
         return Verdict(name, False, None, f"not there yet: the method {case.get('method')!r}")
     try:
         arrays = read_arrays(folder / f"{name}.npz")
         net = build_net(case["net"], read_arrays(folder / f"net_{case['net']}.npz"))
         errors = [error for step in replay(net, case, arrays) for error in step]
-    except (ValueError, KeyError, OSError, RuntimeError) as error:
-        return Verdict(name, False, None, f"{type(error).__name__}: {error}".split("\n")[0])
+    except Exception as error:  # a damaged file may raise anything, and the other cases are still to be judged
+        said = f"there is no {error}" if isinstance(error, KeyError) else str(error).split("\n")[0]
+        return Verdict(name, False, None, f"cannot be replayed: {said or type(error).__name__}")
     wrong = [error.why for error in errors if error.why]
     sizes = [error.size for error in errors if math.isfinite(error.size)]
     return Verdict(name, not wrong, max(sizes, default=None), "; ".join(dict.fromkeys(wrong)))
@@ -103,8 +109,11 @@ def method_of(case: dict[str, Any], arrays: Arrays) -> Method:
     known = set(kind.__dataclass_fields__)
     if "tau_ent" in known and "ent0" in fields:
         fields.setdefault("tau_ent", fields["ent0"])
+    if "preserve" in known:
+        fields["preserve"] = Style(running=False)  # as printed, also for batches of one
     if "alter" in known:
-        view = VIEWS[case.get("view", "patch")]
+        if (view := VIEWS.get(str(case.get("view", "patch")))) is None:
+            raise ValueError(f"there is no view {case['view']!r}")
         grid = math.isqrt(arrays["patch_keys"].shape[-1]) if "patch_keys" in arrays else 4
         fields["alter"] = PatchShuffle(grid) if view is PatchShuffle else view()
     return make_method(kind, **fields)
@@ -128,12 +137,9 @@ def compare_step(step: Step, adapter: Adapter, arrays: Arrays, t: int) -> list["
         ("ema", ema if ema is not None else torch.tensor(math.nan), None),
     ]
     for key, ours, where in pairs:
-        theirs = recorded(key)
-        if theirs is not None:
-            rows = slice(None) if where is None else where.numpy()
-            mine, golden = ours.double().numpy()[..., rows] if where is not None else ours.double().numpy(), theirs
-            golden = golden[rows] if where is not None else golden
-            errors.append(compare_floats(key, mine, golden, OTHERS, may_lack=shortcuts and key.startswith("diff")))
+        if (golden := recorded(key)) is not None:
+            mine, rows = ours.double().numpy(), ... if where is None else where.numpy()
+            errors.append(compare_floats(key, mine[rows], golden[rows], OTHERS, may_lack=shortcuts and key.startswith("diff")))
     return errors
 
 
@@ -167,8 +173,17 @@ def to_input(images: NDArray[Any]) -> Tensor:
 
 
 def read_arrays(path: Path) -> Arrays:
-    with np.load(path, allow_pickle=False) as file:
-        return dict(file)
+    """The arrays of an npz file; a ValueError where it is damaged or something else."""
+    if not path.is_file():
+        raise ValueError(f"there is no file {path.name}")
+    try:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            arrays = dict(file)
+    except Exception as error:  # zip, npy and their headers each fail in ways of their own
+        raise ValueError(f"{path.name} is no npz file of plain arrays, or it is damaged") from error
+    if not all(isinstance(value, np.ndarray) for value in arrays.values()):
+        raise ValueError(f"{path.name} holds more than arrays")
+    return arrays
 
 
 def build_net(name: str, arrays: Arrays) -> nn.Module:

@@ -7,6 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
@@ -37,10 +38,12 @@ def one_of(default: str, *others: str) -> Any:
 def check_field(owner: str, spec: "Field[Any]", value: Any) -> None:
     if (words := spec.metadata.get("words")) and value not in words:
         raise ValueError(f"{owner}: {spec.name} must be {' or '.join(map(repr, words))}, not {value!r}")
+    if isinstance(spec.default, bool) and not isinstance(value, bool):
+        raise ValueError(f"{owner}: {spec.name} must be True or False, not {value!r}")
     low, high = spec.metadata.get("low"), spec.metadata.get("high")
     if low is None or high is None or (value is None and spec.default is None):
         return
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+    if isinstance(value, bool) or not isinstance(value, Real) or not low <= value <= high:
         bound = f"at least {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
         raise ValueError(f"{owner}: {spec.name} must be a number {bound}, not {value!r}")
 
@@ -96,7 +99,8 @@ class Probe:
         self.raw_logits = net(x, lone=len(x) == 1)
         logits = widen(self.raw_logits)  # losses and drops in float32 at least, whatever autocast does
         log_p = logits.log_softmax(1)
-        self.live_entropy = -(log_p.exp() * log_p).sum(1)
+        lowest = torch.finfo(log_p.dtype).min  # a class of logit -inf, masked out, adds nothing
+        self.live_entropy = -(log_p.exp() * log_p.clamp_min(lowest)).sum(1)
         self.entropy = self.live_entropy.detach()
         self.probs = log_p.detach().exp()
         self.confidence, self.prediction = self.probs.max(1)
@@ -130,6 +134,8 @@ class Probe:
         view, x = self._views[name], self._x
         if name not in self._draws:
             self._draws[name] = view.draw(x, self._generator)
+        if any(len(drawn) != len(x) for drawn in self._draws[name]):
+            raise ValueError(f"the draws of {name!r} are for {len(self._draws[name][0])} samples, the batch has {len(x)}")
         narrow = x.device.type == "mps"  # the one device without float64
         draws = tuple(d.to(x.device, torch.float32 if narrow else d.dtype) for d in self._draws[name])
         lone = len(x) == 1
@@ -211,7 +217,7 @@ class Step:
     weight: Tensor  # alpha on D+, beta on D-, 0 for whoever takes no part
     drops: dict[str, Tensor]  # "alter" and "preserve"; NaN where nobody looked
     loss: Tensor  # 0-dim, before the update
-    updated: bool  # the parameters moved
+    updated: bool  # a step was taken on the parameters
     skipped: bool  # an update was due, but loss, gradient or result was not finite
     recovered: bool  # the method gave the model up and returned to the source
     collapsing: bool  # predictions concentrate while their entropy leaves where it was

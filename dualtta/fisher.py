@@ -47,7 +47,7 @@ def fisher_in(memory: "Memory") -> dict[str, Tensor]:
 
 def estimate_fisher(
     model: nn.Module,
-    batches: Iterable[Tensor],
+    batches: Iterable[Any],
     *,
     origin: str,
     cache: str | Path | None = None,
@@ -61,22 +61,28 @@ def estimate_fisher(
     error, never silently replaced. `wiring` is what `adapt` takes (`parameters`, `statistics`, `logits`, ...).
     """
     from dualtta.adapter import adapt
+    from dualtta.core import widen
 
     adapter = adapt(model, "eata", **wiring)
     weights, net = adapter.weights, adapter.net
     if cache is not None and Path(cache).exists():
         return _cached(Path(cache), origin, weights.fingerprint, set(weights.params))
-    total = {name: torch.zeros_like(master) for name, master in weights.masters.items()}
     count = samples = 0
     with torch.inference_mode(False), torch.enable_grad():
+        total = {name: torch.zeros_like(master) for name, master in weights.masters.items()}
         for x in _watched(batches, progress):
-            logits = net(x)
+            if isinstance(x, list | tuple):
+                raise ValueError("batches must yield inputs alone, not pairs with labels: (x for x, y in loader)")
+            adapter.check(x)
+            logits = widen(net(x.clone() if x.is_inference() else x))
             loss = nn.functional.cross_entropy(logits, logits.detach().argmax(1))
             for name, grad in weights.gradient(loss).items():
                 total[name] += grad.square()
             count, samples = count + 1, samples + len(x)
     if not count:
         raise ValueError("the Fisher importance needs at least one batch of source-like data, and `batches` gave none")
+    if not all(value.isfinite().all() for value in total.values()):
+        raise ValueError("the Fisher importance is not finite: the model's loss or gradient overflows on these batches")
     fisher = Fisher({name: value / count for name, value in total.items()}, origin, samples, weights.fingerprint)
     if cache is not None:
         fisher.save(cache)
@@ -92,7 +98,7 @@ def _cached(path: Path, origin: str, source: str, names: set[str]) -> Fisher:
     return fisher
 
 
-def _watched(batches: Iterable[Tensor], progress: bool) -> Iterable[Tensor]:
+def _watched(batches: Iterable[Any], progress: bool) -> Iterable[Any]:
     if not progress:
         return batches
     from rich.progress import track

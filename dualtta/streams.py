@@ -77,10 +77,10 @@ class Stream:
     def load(cls, path: str | Path) -> "Stream":
         """What `save` wrote; a ValueError where the file is something else."""
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with Path(path).open("rb") as handle, np.load(handle, allow_pickle=False) as file:
                 about = json.loads(str(file["about"]))
                 parts = np.split(file["indices"], np.cumsum(file["lengths"])[:-1])
-                rows = zip(file["domains"].tolist(), file["resets"].tolist(), parts, strict=False)
+                rows = zip(file["domains"].tolist(), file["resets"].tolist(), parts, strict=True)
                 segments = tuple(Segment(domain, reset, indices) for domain, reset, indices in rows)
             version, batch_size = about.pop("version"), about.pop("batch_size")
         except FileNotFoundError:

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from dualtta.data.imagenet import wnids
-from dualtta.data.published import CORRUPTIONS, OFFICE_HOME, PACS
+from dualtta.data.published import CORRUPTIONS, OFFICE_HOME, PACS, wnids
 
 KINDS = {
     "noise": CORRUPTIONS[:3],

@@ -442,3 +442,195 @@ def test_a_stream_sorted_by_class_is_no_alarm():
 def test_the_adapter_says_what_it_is():
     assert "Tent" in repr(dualtta.adapt(small_net(), "tent"))
     assert "parameters adapt" in repr(dualtta.adapt(small_net(), "tent"))
+
+
+@pytest.mark.parametrize("classes", [10, 100])
+@pytest.mark.parametrize("size", [1, 16, 64])
+def test_a_collapse_whose_entropy_rises_is_seen_too(size, classes):
+    xs = torch.cat(small_stream(24 if size == 1 else 64))
+    adapter = dualtta.adapt(small_net(classes=classes), "dualtta", lr=1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dualtta.CollapseWarning)
+        steps = run(adapter, xs.split(size))
+    predicted = torch.cat([step.logits for step in steps])[-64:].argmax(1)
+    assert len(predicted.unique()) <= 1 + classes // 10  # it did collapse
+    assert steps[-1].collapsing
+
+
+# what people really have
+
+
+def test_state_of_a_model_that_differs_elsewhere_is_refused(tmp_path):
+    dualtta.adapt(small_net(seed=0), "tent").save(tmp_path / "state")
+    for other in (small_net(seed=1), small_net(classes=20)):
+        with pytest.raises(ValueError, match="was saved with source="):
+            dualtta.adapt(other, "tent").load(tmp_path / "state")
+    with pytest.raises(ValueError, match="was saved with statistics="):
+        dualtta.adapt(small_net(seed=0), "tent", statistics="source").load(tmp_path / "state")
+
+
+@pytest.mark.parametrize("damage", ["nan", "lacking", "shape", "random"])
+def test_a_damaged_state_is_refused_whole(tmp_path, damage):
+    from dualtta import state
+
+    adapter = dualtta.adapt(small_net(), "tent", lr=0.1)
+    run(adapter, small_stream())
+    adapter.save(tmp_path / "state")
+    tensors, about = state.read(tmp_path / "state", "dualtta-adapter")
+    if damage == "nan":
+        tensors["weights/0.1.weight"][0] = torch.nan
+    elif damage == "lacking":
+        del tensors["weights/0.1.weight"]
+    elif damage == "shape":
+        tensors["momentum/0.1.weight"] = torch.zeros(3)
+    else:
+        del tensors["random/state"]
+    about = {key: value for key, value in about.items() if key not in ("kind", "version")}
+    state.write(tmp_path / "state", "dualtta-adapter", tensors, about)
+    before = adapter.weights.values()
+    with pytest.raises(ValueError, match="is damaged"):
+        adapter.load(tmp_path / "state")
+    assert same(adapter.weights.values(), before)
+
+
+def test_masked_classes_do_not_stop_adaptation():
+    model = Wrapped(small_net(), lambda z: torch.cat([z[:, :3], torch.full_like(z[:, 3:5], -torch.inf), z[:, 5:]], 1))
+    adapter = dualtta.adapt(model, "tent", lr=0.1)
+    step = adapter.step(small_stream()[0])
+    assert step.updated
+    assert step.loss.isfinite()
+
+
+def test_train_called_on_the_adapted_model_changes_nothing():
+    adapter, x = dualtta.adapt(small_net(), "tent"), small_stream()[0]
+    before = adapter.predict(x)
+    adapter.model.train()
+    assert torch.equal(adapter.predict(x), before)
+
+
+@pytest.mark.parametrize("statistics", [None, "batch"])
+def test_the_model_predicts_as_the_adapter_does_whatever_came_before(statistics):
+    adapter, x = dualtta.adapt(small_net("batch"), "norm", statistics=statistics), small_stream()[0]
+    adapter(x[:1])
+    assert torch.equal(adapter.model(x), adapter.predict(x))
+
+
+def test_batch_statistics_that_are_asked_for_are_used_for_a_batch_of_one_too():
+    model, x = small_net("batch"), small_stream()[0][:1]
+    by_own = dualtta.adapt(model, "norm", statistics="batch")(x)
+    torch.testing.assert_close(by_own, dualtta.adapt(model, "norm")(torch.cat([x, x]))[:1])
+    assert not torch.allclose(by_own, dualtta.adapt(model, "norm")(x), atol=1e-3)
+
+
+def test_buffers_that_a_forward_changes_are_part_of_the_state(tmp_path):
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = small_net()
+            self.register_buffer("calls", torch.zeros(()))
+
+        def forward(self, x):
+            self.calls += 1
+            return self.inner(x) + self.calls
+
+    adapter, other = (dualtta.adapt(Counting(), "tent") for _ in range(2))
+    run(adapter, small_stream())
+    adapter.save(tmp_path / "state")
+    other.load(tmp_path / "state")
+    assert other.model.calls == adapter.model.calls > 0
+    adapter.reset()
+    assert adapter.model.calls == 0
+
+
+def test_autocast_around_the_whole_stream_sees_every_update():
+    model, xs = small_net(), small_stream()
+    one, each = (dualtta.adapt(model, "tent", lr=0.5, parameters=["*.weight"]) for _ in range(2))
+    with torch.autocast("cpu", torch.bfloat16):
+        whole = run(one, xs)
+    parts = []
+    for x in xs:
+        with torch.autocast("cpu", torch.bfloat16):
+            parts.append(each.step(x))
+    assert all(map(same_step, whole, parts))
+
+
+def test_a_norm_layer_that_all_stages_share():
+    norm = nn.GroupNorm(2, 8)
+    stages = [nn.Sequential(nn.Conv2d(i, 8, 3, 1, 1), norm, nn.ReLU()) for i in (3, 8, 8, 8)]
+    model = nn.Sequential(*stages, nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(128, 10))
+    assert dualtta.adapt(model, "tent", lr=0.1).step(small_stream()[0]).updated
+
+
+def test_a_forward_without_gradient_is_named():
+    class Cut(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = small_net()
+
+        def forward(self, x):
+            with torch.no_grad():
+                return self.inner(x)
+
+    with pytest.raises(ValueError, match="no gradient comes through"):
+        dualtta.adapt(Cut(), "tent")(small_stream()[0])
+
+
+def test_what_cannot_be_copied_says_how_to_go_on():
+    import threading
+
+    model = small_net()
+    model.lock = threading.Lock()
+    with pytest.raises(ValueError, match="copy=False"):
+        dualtta.adapt(model, "tent")
+    assert dualtta.adapt(model, "tent", copy=False).step(small_stream()[0]).updated
+
+
+def test_torchscript_is_refused_with_the_reason():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scripted = torch.jit.trace(small_net().eval(), small_stream()[0])
+    with pytest.raises(ValueError, match="TorchScript"):
+        dualtta.adapt(scripted, "tent")
+
+
+def test_a_compiled_model_is_adapted_as_what_it_compiles():
+    model = small_net()
+    compiled = torch.compile(model, backend="eager")
+    x = small_stream()[0]
+    assert same_step(dualtta.adapt(compiled).step(x), dualtta.adapt(model).step(x))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"lr": "a"}, "lr must be"),
+        ({"lr": True}, "lr must be"),
+        ({"lr": math.inf}, "lr must be"),
+        ({"momentum": "x"}, "momentum must be"),
+        ({"layer": 3}, "layer must be"),
+        ({"seed": 1.5}, "seed must be"),
+        ({"logits": 3}, "logits must be"),
+        ({"fisher": 3}, "fisher must"),
+        ({"statistics": True}, "statistics must be"),
+        ({"filter_sa": "no"}, "must be True or False"),
+        ({"spare": 1.0}, "no norm layer .* outside the last 1 of its depth"),
+    ],
+)
+def test_options_of_the_wrong_kind_are_refused(options, says):
+    with pytest.raises(ValueError, match=says):
+        dualtta.adapt(small_net(), **options)
+
+
+def test_numpy_numbers_are_numbers():
+    import numpy as np
+
+    assert dualtta.adapt(small_net(), tau_sa=np.float32(0.3), lr=np.float64(1e-3)).step(small_stream()[0]) is not None
+
+
+def test_draws_that_do_not_fit_are_refused():
+    adapter, x = dualtta.adapt(small_net()), small_stream()[0]
+    draws = adapter.step(x).draws
+    with pytest.raises(ValueError, match="the batch has 4"):
+        adapter.step(x[:4], draws=draws)
+    with pytest.raises(ValueError, match="did you mean 'alter'"):
+        adapter.step(x, draws={"altar": draws["alter"]})

@@ -116,9 +116,14 @@ def test_a_vector_that_is_off_is_reported_with_the_reason(folder, key, edit, say
     ("edit", "says"),
     [
         ({"method": "memo"}, "not there yet: the method 'memo'"),
-        ({"net": "mlp"}, "net_mlp.npz"),
+        ({"net": "mlp"}, "there is no file net_mlp.npz"),
         ({"tau": 1}, "no setting 'tau'"),
-        ({"name": "other"}, "other.npz"),
+        ({"name": "other"}, "there is no file other.npz"),
+        ({"name": 5}, "there is no file 5.npz"),
+        ({"lr": "fast"}, "lr must be a number"),
+        ({"method": ["tent"]}, "not there yet"),
+        ({"view": ["patch"]}, "there is no view"),
+        ({"layer": 3}, "layer must be"),
     ],
 )
 def test_cases_that_cannot_run_are_reported_not_passed(folder, edit, says):
@@ -128,6 +133,33 @@ def test_cases_that_cannot_run_are_reported_not_passed(folder, edit, says):
     assert not verdict["ok"]
     assert verdict["worst"] is None
     assert says in verdict["why"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[: len(data) // 2],
+        lambda data: b"",
+        lambda data: data[:200] + bytes(200) + data[400:],
+        lambda data: b"<html>",
+    ],
+)
+def test_a_damaged_file_costs_its_case_alone(folder, damage):
+    methods = folder / "methods"
+    (case,) = json.loads((methods / "cases.json").read_text())
+    (methods / "cases.json").write_text(json.dumps([{**case, "name": "damaged"}, case]))
+    (methods / "damaged.npz").write_bytes(damage((methods / "dual_vit.npz").read_bytes()))
+    damaged, whole = check_folder(folder)
+    assert whole["ok"]
+    assert not damaged["ok"]
+    assert "cannot be replayed" in damaged["why"]
+
+
+def test_what_is_no_array_is_refused(folder):
+    np.save(folder / "methods" / "plain.npy", np.zeros(3))
+    (folder / "methods" / "plain.npy").rename(folder / "methods" / "dual_vit.npz")
+    (verdict,) = check_folder(folder)
+    assert "is no npz file" in verdict["why"]
 
 
 def test_a_listing_that_is_no_listing_is_refused(folder):

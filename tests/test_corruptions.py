@@ -87,6 +87,13 @@ def test_every_corruption_keeps_type_and_shape(name, shape):
         assert np.array_equal(image, before), "the caller's image changed"
 
 
+def test_fog_over_a_very_long_image_repeats_its_cloud():
+    strip = np.full((2, 5000), 100, np.uint8)
+    result = draw(strip, "fog", 5)
+    assert np.array_equal(result[:, :2048], result[:, 2048:4096])
+    assert len(np.unique(result)) > 5
+
+
 @pytest.mark.parametrize("size", [32, 224])
 @pytest.mark.parametrize("name", CORRUPTIONS)
 def test_damage_grows_with_severity(name, size):

@@ -11,8 +11,7 @@ from PIL import Image
 
 from dualtta.data import DATASETS, Corrupted, Dataset, open_dataset
 from dualtta.data.base import ArrayDataset, Rows
-from dualtta.data.imagenet import class_names, wnids
-from dualtta.data.published import CORRUPTIONS, OFFICE_HOME, PACS
+from dualtta.data.published import CORRUPTIONS, OFFICE_HOME, PACS, class_names, wnids
 
 
 def keeps_its_word(data: Dataset) -> None:
@@ -145,6 +144,15 @@ def test_a_cifar_batch_that_would_run_something_is_refused(tmp_path):
     with pytest.raises(ValueError, match="do not trust this file"):
         open_dataset("cifar10", tmp_path)
     assert not (tmp_path / "sprung").exists()
+
+
+def test_a_cifar_batch_of_other_numbers_is_refused(tmp_path):
+    layouts.cifar10_batches(tmp_path)
+    path = tmp_path / "cifar-10-batches-py" / "test_batch"
+    for data, message in [(np.zeros((2, 3072)), "f8, not bytes"), (np.zeros((3, 3072), np.uint8), r"\(3, 3072\), not")]:
+        path.write_bytes(pickle.dumps({b"data": data, b"labels": [0, 1]}))
+        with pytest.raises(ValueError, match=message):
+            open_dataset("cifar10", tmp_path)
 
 
 def test_cifar10_c_from_its_files(tmp_path):

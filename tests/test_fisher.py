@@ -95,6 +95,24 @@ def test_a_cache_that_does_not_fit_is_refused_and_kept(tmp_path):
     assert path.read_bytes() == kept
 
 
+def test_it_is_estimated_under_inference_mode_too():
+    model, xs = small_net(), small_stream()
+    plain = dualtta.estimate_fisher(model, xs, origin=ORIGIN, progress=False)
+    with torch.inference_mode():
+        fresh = [x.clone() for x in xs]
+        other = dualtta.estimate_fisher(model, fresh, origin=ORIGIN, progress=False)
+    assert all(torch.equal(other.values[name], value) for name, value in plain.values.items())
+
+
+@pytest.mark.parametrize(
+    ("batches", "says"),
+    [([(torch.zeros(2, 3, 16, 16), torch.zeros(2))], "inputs alone"), ([torch.full((2, 3, 16, 16), torch.nan)], "NaN or Inf")],
+)
+def test_batches_that_are_no_inputs_are_refused(batches, says):
+    with pytest.raises(ValueError, match=says):
+        dualtta.estimate_fisher(small_net(), batches, origin=ORIGIN, progress=False)
+
+
 def test_it_needs_data():
     with pytest.raises(ValueError, match="at least one batch"):
         dualtta.estimate_fisher(small_net(), [], origin=ORIGIN, progress=False)

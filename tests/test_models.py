@@ -180,5 +180,7 @@ def test_channel_axes():
 def test_prefix_tokens():
     registers = timm.create_model("vit_small_patch14_reg4_dinov2", img_size=56)
     assert prefix_tokens(registers, torch.zeros(1, 21, 384)) == 5
+    wide = timm.create_model("vit_tiny_patch16_224", img_size=(224, 256))  # 14 * 16 + 1 tokens make a square
+    assert prefix_tokens(wide, torch.zeros(1, 225, 192)) == 1
     joining_later = timm.create_model("cait_xxs24_224", img_size=64)
     assert prefix_tokens(joining_later, torch.zeros(1, 16, 192)) == 0

@@ -174,6 +174,23 @@ def test_input_views_permute_with_the_batch_and_leave_it_alone(view, seed, b):
     torch.testing.assert_close(permuted, out[order], rtol=0, atol=1e-12)
 
 
+def test_a_batch_of_one_without_the_running_estimate_is_as_printed():
+    z, eps = images(0, b=1), (torch.ones(1).double(), torch.ones(1).double())
+    styled, observed = Style(running=False).transform(z, eps, 1, 0, {})
+    torch.testing.assert_close(styled, z)
+    assert observed == {}
+
+
+@pytest.mark.parametrize(
+    ("view", "setting"),
+    [(AdaIN, {"mix": 9}), (FourierMix, {"share": -1}), (ColorJitter, {"strength": "x"}), (Occlusion, {"share": 2}),
+     (PatchShuffle, {"grid": "4"}), (PatchShuffle, {"grid": 2.5}), (PatchShuffle, {"grid": 0})],
+)  # fmt: skip
+def test_settings_out_of_range_are_refused(view, setting):
+    with pytest.raises(ValueError, match="must be"):
+        view(**setting)
+
+
 @pytest.mark.parametrize("view", INPUT_VIEWS, ids=lambda view: view.name)
 def test_input_views_refuse_what_is_no_image(view):
     with pytest.raises(ValueError, match="needs images"):

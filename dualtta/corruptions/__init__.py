@@ -9,6 +9,7 @@ the parameters, the libraries' conventions, and the order of the random draws.
 import zlib
 from collections.abc import Callable
 from difflib import get_close_matches
+from pathlib import Path
 
 import numpy as np
 from numpy.random import RandomState
@@ -40,13 +41,13 @@ def corrupt(
     severity: int,
     rng: RandomState,
     *,
-    frost: FrostSource | None = None,
+    frost: FrostSource | str | Path | None = None,
     table: str | None = None,
 ) -> Image:
     """A corrupted copy of an image of bytes, (H, W, 3), or grey as (H, W, 1) or (H, W), which stays grey.
 
-    Without `frost` the textures are those that `find_frost()` finds. `table` is "imagenet" or "cifar"; unless told,
-    "cifar" where the shorter side is below 85 (nearer to 32 than to 224).
+    `frost` is a source of textures or a folder of them; without it they are those that `find_frost()` finds. `table` is
+    "imagenet" or "cifar"; unless told, "cifar" where the shorter side is below 85 (nearer to 32 than to 224).
 
     >>> grey = np.full((32, 32), 100, np.uint8)
     >>> int(corrupt(grey, "brightness", 5, rng_for(0, "brightness", 5, 0))[0, 0])
@@ -61,7 +62,7 @@ def corrupt(
         raise ValueError(f"there is no table {table!r}: take {' or '.join(TABLES)}")
     settings = TABLES[table][name][severity - 1]
     if name == "frost":
-        settings = {**settings, "textures": frost or find_frost()}
+        settings = {**settings, "textures": frost if isinstance(frost, FrostSource) else find_frost(frost)}
     pixels = np.ascontiguousarray(image if image.ndim == 3 else image[..., None])
     return CORRUPTIONS[name](pixels, rng, **settings).reshape(image.shape)
 

@@ -54,7 +54,8 @@ def _passed(size: int, sigma: float) -> Floats:
         return np.ones(size)
     taps = np.arange(-reach, reach + 1)
     kernel = np.exp(-0.5 * (taps / sigma) ** 2)
-    return np.asarray(np.cos(np.pi / size * np.outer(np.arange(size), taps)) @ (kernel / kernel.sum()))
+    circle = np.bincount(taps % (2 * size), weights=kernel / kernel.sum(), minlength=2 * size)  # an axis and its mirror image
+    return np.asarray(np.fft.rfft(circle).real[:size])
 
 
 def sample(image: Floats, rows: Floats, columns: Floats, edge_twice: bool = True) -> Floats:

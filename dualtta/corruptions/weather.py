@@ -8,6 +8,8 @@ from dualtta.corruptions.blur import streak, zoomed
 from dualtta.corruptions.noise import Floats, Image, to_bytes
 from dualtta.corruptions.textures import FrostSource
 
+WIDEST = 2048  # a cloud; larger images see it again, without a seam, rather than fill the memory
+
 
 def snow(
     image: Image,
@@ -45,12 +47,14 @@ def fog(image: Image, rng: RandomState, density: float, decay: float) -> Image:
     height, width = image.shape[:2]
     unit = image / 255
     brightest = unit.max()
-    clouded = unit + density * plasma(height, width, decay, rng)[:height, :width, None]
+    side = min(1 << (max(height, width, 2) - 1).bit_length(), WIDEST)
+    cloud = np.tile(plasma(side, decay, rng), (-(-height // side), -(-width // side)))
+    clouded = unit + density * cloud[:height, :width, None]
     return to_bytes(clouded * brightest / (brightest + density))
 
 
-def plasma(height: int, width: int, decay: float, rng: RandomState) -> Floats:
-    """A fractal cloud in [0, 1] by midpoint displacement on a torus: the smallest power of two that covers the image.
+def plasma(side: int, decay: float, rng: RandomState) -> Floats:
+    """A fractal cloud in [0, 1] by midpoint displacement on a torus whose side is a power of two.
 
     Each level first sets the centres of the squares, then the middles of the horizontal and of the vertical edges, to the mean
     of their four neighbours plus a displacement that shrinks by `decay` a level.
@@ -59,7 +63,6 @@ def plasma(height: int, width: int, decay: float, rng: RandomState) -> Floats:
     def displaced(total: Floats, reach: float) -> Floats:
         return total / 4 + reach * rng.uniform(-reach, reach, total.shape)
 
-    side = 1 << (max(height, width, 2) - 1).bit_length()
     cloud = np.zeros((side, side))
     step, reach = side, 100.0
     while step >= 2:

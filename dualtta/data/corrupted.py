@@ -23,7 +23,7 @@ class Corrupted(Dataset):
         corruptions: Sequence[str] = CORRUPTIONS,
         severities: Sequence[int] = (5,),
         *,
-        seed: int = 0,
+        seed: int = 2024,
         frost: str | Path | None = None,
         prepare: Callable[[Picture], Pixels] = np.asarray,
         corrupt: Corrupt | None = None,
@@ -63,8 +63,16 @@ class Corrupted(Dataset):
         return f"{self.base.where(row)} under {self.domains[pair]}"
 
     def about(self) -> dict[str, Any]:
-        frost = None if self.frost is None else str(self.frost)
-        return {**super().about(), "drawn": "on the fly", "corruption_seed": self.seed, "frost": frost, "of": self.base.about()}
+        drawn = {"drawn": "on the fly", "corruption_seed": self.seed, "frost": self._frost_origin(), "of": self.base.about()}
+        return {**super().about(), **drawn}
+
+    def _frost_origin(self) -> str | None:
+        """Whose textures the frost has: with drawn ones, a number is not to be compared with the published."""
+        if self.own is not None or all(corruption != "frost" for corruption, _ in self.pairs):
+            return None
+        from dualtta.corruptions import find_frost
+
+        return str(find_frost(self.frost).origin)
 
 
 def corruption_domains(

@@ -1,5 +1,7 @@
 """From an image of any shape to the square that a model takes."""
 
+import math
+
 import numpy as np
 from PIL import Image
 
@@ -20,9 +22,8 @@ def fit(picture: Picture, size: int, crop: float, interpolation: Image.Resamplin
     image = as_image(picture)
     if image.size == (size, size):
         return image
-    shorter = round(size / crop)
-    scale = shorter / min(image.size)
-    width, height = (max(shorter, int(side * scale)) for side in image.size)
+    shorter = math.floor(size / crop)  # rounded as timm does; the longer side as torchvision does
+    width, height = (shorter * side // min(image.size) for side in image.size)
     if (width, height) != image.size:
         image = image.resize((width, height), interpolation)
     left, top = round((width - size) / 2), round((height - size) / 2)

@@ -2,8 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +10,7 @@ from PIL import Image
 from dualtta.data.base import Dataset, Picture, Pixels
 from dualtta.data.corrupted import Corrupted, corruption_domains
 from dualtta.data.geometry import fit
-from dualtta.data.published import CORRUPTIONS, KINDS
+from dualtta.data.published import CORRUPTIONS, KINDS, class_names, wnids
 from dualtta.data.tree import FileDataset, folders_of, images_of, needs_folder
 
 
@@ -52,7 +50,7 @@ def imagenet_c(
     *,
     corruptions: Sequence[str] = CORRUPTIONS,
     severities: Sequence[int] = (5,),
-    seed: int = 0,
+    seed: int = 2024,
     frost: str | Path | None = None,
 ) -> Dataset:
     """ImageNet-C: 15 corruptions of the validation images, from its authors' files or drawn as they are needed."""
@@ -109,24 +107,3 @@ def looks_like_classes(root: Path) -> bool:
     names = folders_of(root)
     known = set(wnids())
     return bool(names) and all(name in known or (name.isdecimal() and int(name) < len(known)) for name in names)
-
-
-@cache
-def wnids() -> tuple[str, ...]:
-    """The 1,000 WordNet ids in the order of the classes, as timm ships them."""
-    return tuple(_timm_file("imagenet_synsets.txt").split())
-
-
-@cache
-def class_names() -> tuple[str, ...]:
-    """A readable name a class; the two cranes and the like carry their id."""
-    lemmas = dict(line.split("\t", 1) for line in _timm_file("imagenet_synset_to_lemma.txt").splitlines() if line)
-    names = [lemmas[wnid].split(",")[0] for wnid in wnids()]
-    return tuple(name if names.count(name) == 1 else f"{name} ({wnid})" for name, wnid in zip(names, wnids(), strict=True))
-
-
-def _timm_file(name: str) -> str:
-    spec = find_spec("timm")  # found, not imported: timm brings torch
-    assert spec is not None
-    assert spec.origin is not None
-    return (Path(spec.origin).parent / "data" / "_info" / name).read_text(encoding="utf-8")

@@ -1,6 +1,5 @@
 """Image files: which they are, how to open one, and what a file is that does not open as one."""
 
-import warnings
 from pathlib import Path
 
 from PIL import Image
@@ -32,11 +31,10 @@ def is_image(name: str) -> bool:
 def open_image(path: Path) -> Image.Image:
     """The whole image, decoded, in RGB; a ValueError that says what the file is where it is none."""
     try:
-        with warnings.catch_warnings(), Image.open(path, formats=FORMATS) as image:
-            warnings.simplefilter("ignore")  # of odd metadata, which we do not use
+        with Image.open(path, formats=FORMATS) as image:
             if image.width * image.height > LARGEST:
                 raise ValueError(f"{image.width} x {image.height} pixels are too many")
-            return image.convert("RGB")
+            return (image.convert("RGBA") if "transparency" in image.info else image).convert("RGB")
     except MemoryError:
         raise
     except Exception as error:  # decoders raise anything at damaged data: OSError, SyntaxError, struct.error, ...

@@ -9,7 +9,9 @@ Bytes travel; the device makes floats of them. Only the prefetched batches are e
 """
 
 import os
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -35,8 +37,11 @@ class Batch:
     reset: bool
 
 
-class _Pixels(TorchDataset[Tensor]):
-    """Batches of bytes by the stream's indices: a whole batch is one worker's task."""
+class _Pixels(TorchDataset[Tensor | str]):
+    """Batches of bytes by the stream's indices: a whole batch is one worker's task.
+
+    What is wrong with an image comes back as words: an exception would carry the worker's traceback in its text.
+    """
 
     def __init__(self, dataset: Dataset, preprocess: Preprocess, batches: list[Ints]) -> None:
         self.dataset, self.preprocess, self.batches = dataset, preprocess, batches
@@ -44,7 +49,13 @@ class _Pixels(TorchDataset[Tensor]):
     def __len__(self) -> int:
         return len(self.batches)
 
-    def __getitem__(self, number: int) -> Tensor:
+    def __getitem__(self, number: int) -> Tensor | str:
+        try:
+            return self.stack(number)
+        except (ValueError, OSError) as error:
+            return str(error)
+
+    def stack(self, number: int) -> Tensor:
         images = [self.preprocess.pixels(self.dataset.image(int(index))) for index in self.batches[number]]
         shapes = {tuple(image.shape[1:]) for image in images}
         if len(shapes) > 1:
@@ -73,10 +84,15 @@ def load(
         num_workers=count,
         prefetch_factor=prefetch if count else None,
         pin_memory=device.type == "cuda",
+        worker_init_fn=_one_core,
         generator=torch.Generator(),  # the loader draws seeds for its workers: not from the generator others rely on
     )
+    with _opencv_at_rest():
+        arriving = iter(loader)  # starts the workers
     last = -1
-    for (segment, indices), pixels in zip(pairs, loader, strict=True):
+    for (segment, indices), pixels in zip(pairs, arriving, strict=True):
+        if isinstance(pixels, str):
+            raise ValueError(pixels)
         yield Batch(
             preprocess.normalise(pixels.to(device, non_blocking=True)),
             torch.from_numpy(indices),
@@ -87,6 +103,26 @@ def load(
             segment != last and stream.segments[segment].reset,
         )
         last = segment
+
+
+@contextmanager
+def _opencv_at_rest() -> Iterator[None]:
+    """Workers are forks, and OpenCV's threads do not survive a fork: a worker that uses it would wait for them for ever."""
+    opencv = sys.modules.get("cv2")
+    if opencv is None:
+        yield
+        return
+    before = opencv.getNumThreads()
+    opencv.setNumThreads(1)  # ends its threads
+    try:
+        yield
+    finally:
+        opencv.setNumThreads(before)
+
+
+def _one_core(worker: int) -> None:
+    """A worker is one of many: OpenCV, should a corruption bring it later, must not start a thread a core in each."""
+    os.environ["OPENCV_FOR_THREADS_NUM"] = "1"
 
 
 def default_workers() -> int:

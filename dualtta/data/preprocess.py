@@ -74,9 +74,9 @@ class Preprocess:
 
     def normalise(self, pixels: Tensor) -> Tensor:
         """Bytes (..., 3, H, W) as the model takes them, wherever the bytes are."""
-        mean = torch.tensor(self.mean, device=pixels.device).view(3, 1, 1)
         std = torch.tensor(self.std, device=pixels.device).view(3, 1, 1)
-        return (pixels.float() / 255 - mean) / std
+        shift = torch.tensor(self.mean, device=pixels.device).view(3, 1, 1) / std
+        return pixels.float().mul_(1 / (255 * std)).sub_(shift)  # in place: on a CPU every pass over the batch counts
 
     def __call__(self, picture: Picture) -> Tensor:
         return self.normalise(self.pixels(picture))

@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 
 CORRUPTIONS = (
     "gaussian_noise",
@@ -99,10 +102,32 @@ CIFAR10_C = Published(
     "CIFAR-10-C.tar of its authors (zenodo.org/records/2535967)",
 )
 
+
+@cache
+def wnids() -> tuple[str, ...]:
+    """The 1,000 WordNet ids in the order of the classes, as timm ships them."""
+    return tuple(_timm_file("imagenet_synsets.txt").split())
+
+
+@cache
+def class_names() -> tuple[str, ...]:
+    """A readable name a class; the two cranes and the like carry their id."""
+    lemmas = dict(line.split("\t", 1) for line in _timm_file("imagenet_synset_to_lemma.txt").splitlines() if line)
+    names = [lemmas[wnid].split(",")[0] for wnid in wnids()]
+    return tuple(name if names.count(name) == 1 else f"{name} ({wnid})" for name, wnid in zip(names, wnids(), strict=True))
+
+
+def _timm_file(name: str) -> str:
+    spec = find_spec("timm")  # found, not imported: timm brings torch
+    assert spec is not None
+    assert spec.origin is not None
+    return (Path(spec.origin).parent / "data" / "_info" / name).read_text(encoding="utf-8")
+
+
 IMAGENET = Published(
     "ImageNet validation",
     {"validation": 50000},
-    tuple(map(str, range(1000))),
+    class_names(),
     "ILSVRC2012_img_val.tar (image-net.org), sorted into one folder a class",
 )
 

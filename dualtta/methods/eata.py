@@ -6,7 +6,6 @@ paper's ETA.
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
@@ -29,17 +28,19 @@ class EATA(Method):
         tau_ent = self.ent0 if self.tau_ent is None else self.tau_ent
         return probe.entropy < tau_ent * probe.max_entropy
 
-    def similarity(self, probe: Probe, memory: Memory) -> Tensor:
-        """cos(p, n); zero while there is no n yet, so that everybody passes."""
-        if AVERAGE not in memory:
-            return torch.zeros_like(probe.entropy)
-        return cosine_similarity(probe.probs, memory[AVERAGE][None], dim=1)
+    def novel(self, cos: Tensor | None) -> Tensor | bool:
+        """|cos(p, n)| < epsilon; while there is no n yet, everybody passes."""
+        return True if cos is None else cos.abs() < self.epsilon
+
+    def similarity(self, probe: Probe, memory: Memory) -> Tensor | None:
+        """cos(p, n); None while there is no n yet."""
+        return cosine_similarity(probe.probs, memory[AVERAGE][None], dim=1) if AVERAGE in memory else None
 
     def weight(self, probe: Probe) -> Tensor:
         return (self.ent0 * probe.max_entropy - probe.entropy).exp()
 
     def select(self, probe: Probe, memory: Memory) -> Selection:
-        plus = self.reliable(probe) & (self.similarity(probe, memory).abs() < self.epsilon)
+        plus = self.reliable(probe) & self.novel(self.similarity(probe, memory))
         return Selection.of(plus, self.weight(probe))
 
     def objective(self, probe: Probe, selection: Selection, memory: Memory) -> Tensor:

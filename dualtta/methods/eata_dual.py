@@ -16,8 +16,8 @@ class EATADual(EATA):
 
     def select(self, probe: Probe, memory: Memory) -> Selection:
         reliable, cos = self.reliable(probe), self.similarity(probe, memory)
-        plus = reliable & (cos.abs() < self.epsilon)
-        minus = reliable & (cos > 1.5 * self.epsilon)
+        plus = reliable & self.novel(cos)
+        minus = reliable & (False if cos is None else cos > 1.5 * self.epsilon)
         return Selection.of(plus, self.weight(probe), minus, self.weight(probe))
 
     def objective(self, probe: Probe, selection: Selection, memory: Memory) -> Tensor:

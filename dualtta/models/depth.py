@@ -47,8 +47,8 @@ def adapted_parameters(model: nn.Module, spare: float) -> list[str]:
     kept = list(norms)
     left_alone = parts[len(parts) - int(len(parts) * spare) :]
     if left_alone:
-        first = next(i for i, name in enumerate(kept) if name == left_alone[0] or name.startswith(f"{left_alone[0]}."))
-        kept = kept[:first]
+        within = [i for i, name in enumerate(kept) if name == left_alone[0] or name.startswith(f"{left_alone[0]}.")]
+        kept = kept[: within[0]] if within else kept  # a norm layer that all units share has the first one's name
     return [full for name in kept for full in affine_names(name, norms[name])]
 
 

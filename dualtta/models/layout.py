@@ -1,6 +1,5 @@
 """How a feature map is laid out: which axis is the channels, and which tokens are no patches."""
 
-import math
 import re
 
 from torch import Tensor, nn
@@ -38,8 +37,8 @@ def prefix_tokens(model: nn.Module, z: Tensor) -> int:
     1
     """
     extra = sum(p.shape[1] for name, p in model.named_parameters() if EXTRA_TOKEN.search(name) and p.ndim == 3)
-    if extra >= z.shape[1]:
-        return 0
-    square = math.isqrt(z.shape[1]) ** 2 == z.shape[1]
-    joins_later = square and math.isqrt(z.shape[1] - extra) ** 2 != z.shape[1] - extra  # as in CaiT
-    return 0 if joins_later else extra
+    for module in model.modules():
+        patches = getattr(module, "num_patches", None)  # timm's patch embeddings say it; nothing else tells CaiT, whose class
+        if isinstance(patches, int) and 0 <= z.shape[1] - patches <= extra:  # token joins later, from a ViT
+            return z.shape[1] - patches
+    return extra if extra < z.shape[1] else 0

@@ -17,15 +17,28 @@ from dualtta.views.base import Draws, FeatureView
 Statistics = Literal["batch", "source"] | float  # a number: the share of the batch in a blend with the source's
 
 
+class WiringError(ValueError):
+    """A layer that cannot be used; its message says what to do, so nobody wraps it in another."""
+
+
 class Net:
-    """Forwards batches. Everything but BatchNorm is in evaluation mode; running statistics are never touched."""
+    """Forwards batches, with everything but BatchNorm in evaluation mode; running statistics are never touched.
+
+    `alone`: what a stream's batch of one is normalised by, as it has no batch to take statistics of.
+    """
 
     def __init__(
-        self, model: nn.Module, read: Callable[[Any], Tensor] | None, statistics: Statistics, layer: str | None
+        self,
+        model: nn.Module,
+        read: Callable[[Any], Tensor] | None,
+        statistics: Statistics,
+        layer: str | None,
+        alone: Literal["source", "batch"] = "source",
     ) -> None:
-        if statistics not in ("batch", "source") and not (isinstance(statistics, float | int) and 0 <= statistics <= 1):
+        share = isinstance(statistics, float | int) and not isinstance(statistics, bool) and 0 <= statistics <= 1
+        if not share and (not isinstance(statistics, str) or statistics not in ("batch", "source")):
             raise ValueError(f'statistics must be "batch", "source" or a share of the batch from 0 to 1, not {statistics!r}')
-        self.model, self.statistics = model.eval(), statistics
+        self.model, self.statistics, self.alone = model.eval(), statistics, alone
         self._read, self._layer = read, layer
         self._layouts: dict[tuple[str, torch.Size], tuple[int, int]] = {}
         self.batch_norms = batch_norms(model)
@@ -34,10 +47,13 @@ class Net:
             self._module(layer)
 
     def __call__(self, x: Tensor, *, lone: bool = False) -> Tensor:
-        """Logits (B, C). `lone`: the stream's batch is a single sample, which has no statistics to normalise by."""
+        """Logits (B, C). `lone`: the stream's batch is a single sample."""
+        lone = lone and self.alone == "source"
         single = len(x) == 1 and not lone and bool(self.batch_norms)
+        if self.model.training:  # somebody called train() on it
+            self.model.eval()
         with self._normalising(lone):
-            # a sub-batch of one, twice: the same batch statistics, without torch's refusal of one value a channel
+            # one sample, twice: the same batch statistics, without torch's refusal of one value a channel
             output = self._output(torch.cat([x, x]) if single else x)
         logits = self._checked(output, 2 if single else len(x), x)
         self.forwarded += len(x)
@@ -54,7 +70,7 @@ class Net:
             nonlocal observed
             z = output[0] if isinstance(output, tuple) else output
             if not isinstance(z, Tensor):
-                raise ValueError(f"the layer {name!r} gives {type(z).__name__}, not a feature map: name another with layer=")
+                raise WiringError(f"the layer {name!r} gives {type(z).__name__}, not a feature map: name another with layer=")
             restyled, observed = view.transform(z, draws, *self._layout(name, module, z), memory)
             return (restyled, *output[1:]) if isinstance(output, tuple) else restyled
 
@@ -77,12 +93,14 @@ class Net:
     def _output(self, x: Tensor) -> Any:
         try:
             return self.model(x)
-        except torch.OutOfMemoryError:
+        except (torch.OutOfMemoryError, WiringError):
             raise
-        except (RuntimeError, AssertionError) as error:  # what torch's and timm's layers raise on a shape they cannot take
+        except (RuntimeError, AssertionError, ValueError, TypeError, IndexError, AttributeError) as error:
+            # what torch's, timm's and home-made layers raise on a shape they cannot take
             said = str(error).strip().split("\n")[0]
             what = f"shape {tuple(x.shape)}, {x.dtype}, on {x.device}"
-            raise ValueError(f"the model failed on an input of {what}: {said}") from error
+            way = " (one image is a batch of one: x[None])" if x.ndim == 3 else ""
+            raise ValueError(f"the model failed on an input of {what}{way}: {said}") from error
 
     def _module(self, name: str) -> nn.Module:
         modules: dict[str, nn.Module] = dict(self.model.named_modules())
@@ -102,15 +120,21 @@ class Net:
     def _normalising(self, lone: bool) -> Iterator[None]:
         """BatchNorm by the chosen statistics while this lasts. A stream's batch of one goes by the source's."""
         batch = self.statistics == "batch" and not lone
-        for norm in self.batch_norms:  # set at every call: whoever holds the model may have called eval() on it
+        self._set_mode(batch)  # at every call: whoever holds the model may have called eval() on it
+        try:
+            with ExitStack() as stack:
+                if isinstance(self.statistics, float | int) and not lone:
+                    for norm in self.batch_norms:
+                        stack.enter_context(_blended(norm, float(self.statistics)))
+                yield
+        finally:
+            if lone:
+                self._set_mode(self.statistics == "batch")  # so that the model itself predicts as the adapter does
+
+    def _set_mode(self, batch: bool) -> None:
+        for norm in self.batch_norms:
             norm.training = batch
             norm.track_running_stats = not batch  # with False, training mode leaves the running statistics alone
-        blend = isinstance(self.statistics, float | int) and not lone
-        with ExitStack() as stack:
-            if blend:
-                for norm in self.batch_norms:
-                    stack.enter_context(_blended(norm, float(self.statistics)))
-            yield
 
     def _checked(self, output: Any, size: int, x: Tensor) -> Tensor:
         logits = self._read(output) if self._read else output

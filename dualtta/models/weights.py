@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +16,9 @@ class NonFinite(ArithmeticError):
 class Weights:
     """Named parameters of a model. Optimisers move the masters; `publish` brings them into the model."""
 
-    def __init__(self, params: Mapping[str, nn.Parameter]) -> None:
-        self.params = dict(params)
+    def __init__(self, model: nn.Module, names: set[str]) -> None:
+        self.model = model
+        self.params = {name: p for name, p in model.named_parameters() if name in names}
         self.masters: dict[str, Tensor] = {
             # a step of 1e-5 on a bfloat16 weight of 1 would be rounded away
             name: p if p.dtype in (torch.float32, torch.float64) else p.detach().float().requires_grad_()
@@ -24,14 +26,28 @@ class Weights:
         }
         self.source = self.values()
 
-    @property
+        self.buffers = dict(model.named_buffers())
+        self.source_buffers = {name: buffer.detach().clone() for name, buffer in self.buffers.items()}
+
+    @cached_property
     def fingerprint(self) -> str:
-        """Names the source model by its adapted parameters, so that state is not loaded into another."""
-        digest = hashlib.sha256()
-        for name, value in sorted(self.source.items()):
+        """Names the source model by all of its parameters and buffers, and by which adapt: another's state is refused."""
+        digest = hashlib.sha256(" ".join(sorted(self.params)).encode())
+        source = {**dict(self.model.named_parameters()), **self.source_buffers, **self.source}
+        for name, value in sorted(source.items()):
             digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-            digest.update(value.cpu().numpy().tobytes())
+            digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()[:16]
+
+    def changed_buffers(self) -> dict[str, Tensor]:
+        """Buffers that the model's own forward has changed since the beginning: few models have such."""
+        return {n: b.detach().clone() for n, b in self.buffers.items() if not torch.equal(b, self.source_buffers[n])}
+
+    def assign_buffers(self, changed: Mapping[str, Tensor]) -> None:
+        """The source's buffers, but for these."""
+        with torch.no_grad():
+            for name, buffer in self.buffers.items():
+                buffer.copy_(changed.get(name, self.source_buffers[name]))
 
     def values(self) -> dict[str, Tensor]:
         return {name: master.detach().clone() for name, master in self.masters.items()}
@@ -44,11 +60,15 @@ class Weights:
 
     def publish(self) -> None:
         """Bring the masters' values into the model; NonFinite where a value is not finite there."""
+        narrow = []
         with torch.no_grad():
             for name, p in self.params.items():
                 if p is not self.masters[name]:
                     p.copy_(self.masters[name])
-        if self.params and not get_total_norm([p.detach() for p in self.params.values()]).isfinite():
+                    narrow.append(p.isfinite().all())
+        torch.clear_autocast_cache()  # or a surrounding autocast would go on with the old values
+        norm = get_total_norm([master.detach() for master in self.masters.values()]) if self.params else torch.zeros(())
+        if not (norm.isfinite() and all(narrow)):
             raise NonFinite("a parameter would not be finite")
 
     def gradient(self, loss: Tensor) -> dict[str, Tensor]:

@@ -6,7 +6,8 @@ permuted together with its draws gives permuted views, and recorded draws can be
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar
+from numbers import Real
+from typing import Any, ClassVar
 
 import torch
 from torch import Generator, Tensor
@@ -58,4 +59,12 @@ def normal(generator: Generator, *shape: int) -> Tensor:
 
 def images_only(view: View, x: Tensor) -> None:
     if x.ndim != 4:
-        raise ValueError(f"the view {view.name!r} needs images (B, C, H, W), not a batch of shape {tuple(x.shape)}")
+        raise ValueError(
+            f"the view {view.name!r} needs images (B, C, H, W), not a batch of shape {tuple(x.shape)}: take another view, or a "
+            "method without views, such as tent"
+        )
+
+
+def check_share(view: View, setting: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:
+        raise ValueError(f"the view {view.name!r}: {setting} must be a share from 0 to 1, not {value!r}")

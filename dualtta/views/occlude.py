@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from torch import Generator, Tensor
 
-from dualtta.views.base import Draws, InputView, images_only
+from dualtta.views.base import Draws, InputView, check_share, images_only
 
 
 def occlude(x: Tensor, share: float) -> Tensor:
@@ -26,8 +26,7 @@ class Occlusion(InputView):
     share: float = 0.5  # of each side: 112 of 224
 
     def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
-            raise ValueError(f"the occluded share of a side must lie in (0, 1], not {self.share}")
+        check_share(self, "share", self.share)
 
     def draw(self, x: Tensor, generator: Generator) -> Draws:
         images_only(self, x)

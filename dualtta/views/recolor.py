@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from dualtta.views.base import Draws, InputView, images_only, uniform
+from dualtta.views.base import Draws, InputView, check_share, images_only, uniform
 from dualtta.views.style import moments, restyle
 
 
@@ -59,6 +59,9 @@ class ColorJitter(InputView):
     name: ClassVar[str] = "color"
     strength: float = 0.4
 
+    def __post_init__(self) -> None:
+        check_share(self, "strength", self.strength)
+
     def draw(self, x: Tensor, generator: Generator) -> Draws:
         images_only(self, x)
         return (2 * uniform(generator, len(x), 3) - 1,)
@@ -73,6 +76,9 @@ class AdaIN(InputView):
 
     name: ClassVar[str] = "adain"
     mix: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_share(self, "mix", self.mix)
 
     def draw(self, x: Tensor, generator: Generator) -> Draws:
         images_only(self, x)
@@ -90,6 +96,10 @@ class FourierMix(InputView):
     name: ClassVar[str] = "fourier"
     share: float = 0.05
     mix: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_share(self, "share", self.share)
+        check_share(self, "mix", self.mix)
 
     def draw(self, x: Tensor, generator: Generator) -> Draws:
         images_only(self, x)

@@ -37,8 +37,8 @@ class PatchShuffle(InputView):
     grid: int = 4
 
     def __post_init__(self) -> None:
-        if self.grid < 1:
-            raise ValueError(f"the patch grid must be at least 1, not {self.grid}")
+        if isinstance(self.grid, bool) or not isinstance(self.grid, int) or self.grid < 1:
+            raise ValueError(f"the patch grid must be a whole number of at least 1, not {self.grid!r}")
 
     def _grid(self, x: Tensor) -> tuple[int, int]:
         images_only(self, x)

@@ -63,11 +63,13 @@ def extend(memory: Mapping[str, Tensor], key: str, value: Tensor) -> dict[str, T
 class Style(FeatureView):
     """The style perturbation at a named layer.
 
-    A batch of one has no deviation over the batch; there it is taken over the single samples the stream has shown so far.
+    A batch of one has no deviation over the batch; there it is taken over the single samples the stream has shown so far, or,
+    with `running=False`, as printed: it is zero, and the view shows nothing new.
     """
 
     name: ClassVar[str] = "style"
     layer: str | None = None
+    running: bool = True
 
     def draw(self, x: Tensor, generator: Generator) -> Draws:
         return normal(generator, len(x)), normal(generator, len(x))
@@ -80,7 +82,7 @@ class Style(FeatureView):
         patches = first[:, :, prefix:] if prefix else first
         u, s = moments(patches)
         observed: dict[str, Tensor] = {}
-        if len(z) == 1:
+        if len(z) == 1 and self.running:
             observed = extend(memory, "u", u) | extend(memory, "s", s)
             u_sigma, s_sigma = ((observed[f"{k}.squares"] / observed[f"{k}.count"]).sqrt() for k in "us")
         else:

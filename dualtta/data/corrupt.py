@@ -1,0 +1,216 @@
+"""A whole image folder corrupted, written as ImageNet-C was: DST/<corruption>/<severity>/<class>/<name>.JPEG, quality 85.
+
+    dualtta data corrupt imagenet/val imagenet-c --severities 5
+
+An image's draws come from (seed, corruption, severity, its place in the sorted list of images). DST/corrupt.json keeps the
+settings, so that a later run goes on only where it would draw the same. Torch is not needed.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from dualtta import __version__
+from dualtta.corruptions import (
+    CORRUPTIONS,
+    SEVERITIES,
+    FrostSource,
+    check_names,
+    check_severities,
+    corrupt,
+    find_frost,
+    rng_for,
+)
+from dualtta.data.workers import run, stopping
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".webp")
+QUALITY = 85
+RECORD = "corrupt.json"
+MOST = 10**8  # pixels of a scaled image: one of 1 x 10,000 would fill the memory
+
+Size = int | Literal["keep"]
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to make out of which folder. `size` 224 scales the shorter side to 256 and cuts out 224, as ImageNet-C did."""
+
+    source: Path
+    target: Path
+    corruptions: tuple[str, ...] = tuple(CORRUPTIONS)
+    severities: tuple[int, ...] = SEVERITIES
+    seed: int = 2024
+    size: Size = 224
+    frost: Path | None = None
+
+    @property
+    def copies(self) -> list[tuple[str, int]]:
+        return [(name, severity) for name in self.corruptions for severity in self.severities]
+
+    def path(self, name: str, severity: int, image: str) -> Path:
+        return self.target / name / str(severity) / Path(image).with_suffix(".JPEG")
+
+
+@dataclass(frozen=True)
+class Made:
+    """What came of one image; `error` says why it could not be read."""
+
+    image: str
+    written: int = 0
+    skipped: int = 0
+    error: str = ""
+
+
+def prepare(recipe: Recipe) -> list[str]:
+    """Check all that can be checked, then begin (or go on in) the target; returns the images, in the order of their index."""
+    check_names(list(recipe.corruptions))
+    check_severities(list(recipe.severities))
+    if not recipe.copies:
+        raise ValueError("nothing to make: name at least one corruption and one severity")
+    if not 0 <= recipe.seed < 2**32:
+        raise ValueError(f"the seed {recipe.seed} is not between 0 and 2**32 - 1")
+    if recipe.size != "keep" and recipe.size < 1:
+        raise ValueError(f"the size {recipe.size} is not a number of pixels: take 224, or keep")
+    images = find_images(recipe.source)
+    source, target = recipe.source.resolve(), recipe.target.resolve()
+    if target == source or source in target.parents:
+        raise ValueError(f"{recipe.target} lies in {recipe.source}, where it would be taken for input: choose a folder outside")
+    record = settings(recipe, images)
+    begin(recipe, record)
+    return images
+
+
+def find_images(source: Path) -> list[str]:
+    """All images below the folder, as sorted relative paths."""
+    if not source.is_dir():
+        raise ValueError(f"there is no folder {source}")
+    found = [Path(root, name) for root, _, names in os.walk(source, followlinks=True) for name in names if name[0] != "."]
+    images = sorted(path.relative_to(source).as_posix() for path in found if path.suffix.lower() in SUFFIXES)
+    if not images:
+        raise ValueError(f"{source} holds no images ({' '.join(SUFFIXES)})")
+    stems: dict[str, str] = {}
+    for image in images:
+        other = stems.setdefault(image.rpartition(".")[0], image)
+        if other != image:
+            raise ValueError(f"{other} and {image} would both become {Path(image).with_suffix('.JPEG')}: rename one")
+    return images
+
+
+def settings(recipe: Recipe, images: Sequence[str]) -> dict[str, Any]:
+    """All that an image of the target depends on, beside its corruption and severity."""
+    listing = hashlib.sha256("\n".join(images).encode(errors="surrogateescape")).hexdigest()[:16]
+    record = {"seed": recipe.seed, "size": recipe.size, "quality": QUALITY, "images": len(images), "images_sha256": listing}
+    if "frost" in recipe.corruptions:
+        source = find_frost(recipe.frost)
+        record |= {"frost": source.origin, "frost_sha256": digest(source)}
+    return record
+
+
+def digest(source: FrostSource) -> str:
+    return hashlib.sha256(b"".join(texture.tobytes() for texture in source.textures)).hexdigest()[:16]
+
+
+def begin(recipe: Recipe, record: dict[str, Any]) -> None:
+    """Make the target and its record; refuse a target that was begun otherwise, as its images would not go together."""
+    path = recipe.target / RECORD
+    before: dict[str, Any] = {}
+    if path.exists():
+        try:
+            before = dict(json.loads(path.read_text()))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path} is not the record of a corrupted set: choose another folder") from error
+    else:
+        foreign = [name for name in recipe.corruptions if (recipe.target / name).exists()]
+        if foreign:
+            raise ValueError(
+                f"{recipe.target} has a {foreign[0]} but no {RECORD} that says how it was made: choose another folder"
+            )
+    for key, value in record.items():
+        if before.get(key, value) != value:
+            raise ValueError(
+                f"{recipe.target} was begun with {key} {before[key]}, not {value}: use the same settings or another folder"
+            )
+    text = json.dumps({"dualtta": __version__, **before, **record}, indent=2)
+    try:
+        recipe.target.mkdir(parents=True, exist_ok=True)
+        replace(path, lambda part: part.write_text(text + "\n"))
+    except OSError as error:
+        raise ValueError(f"cannot write to {recipe.target}: {error.strerror}") from error
+
+
+def corrupt_image(recipe: Recipe, index: int, image: str) -> Made:
+    """Write what is missing of one image."""
+    missing = [copy for copy in recipe.copies if not recipe.path(*copy, image).exists()]
+    skipped = len(recipe.copies) - len(missing)
+    if not missing:
+        return Made(image, skipped=skipped)
+    try:
+        pixels = read(recipe.source / image, recipe.size)
+    except Exception as error:  # on a damaged file Pillow may raise almost anything
+        return Made(image, skipped=skipped, error=f"{type(error).__name__}: {error}")
+    written = 0
+    for name, severity in missing:
+        if stopping():
+            break
+        rng = rng_for(recipe.seed, name, severity, index)
+        frost = find_frost(recipe.frost) if name == "frost" else None
+        result = corrupt(pixels, name, severity, rng, frost=frost)
+        path = recipe.path(name, severity, image)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace(path, partial(save, result))
+        written += 1
+    return Made(image, written, skipped)
+
+
+def read(path: Path, size: Size) -> Bytes:
+    """An image as RGB bytes: scaled by the shorter side and cut out of the middle, as for a net, or as it is."""
+    with Image.open(path) as opened:
+        picture = opened.convert("RGB")
+    if size != "keep":
+        shorter = round(size * 256 / 224)
+        scale = shorter / min(picture.size)
+        width, height = (shorter if side == min(picture.size) else int(side * scale) for side in picture.size)
+        if width * height > MOST:
+            raise ValueError(f"{picture.width} x {picture.height} is too narrow to scale to {size}")
+        picture = picture.resize((width, height), Image.Resampling.BILINEAR)
+        left, top = round((width - size) / 2), round((height - size) / 2)
+        picture = picture.crop((left, top, left + size, top + size))
+    return np.asarray(picture, np.uint8)
+
+
+def save(pixels: Bytes, path: Path) -> None:
+    Image.fromarray(pixels).save(path, "JPEG", quality=QUALITY, optimize=True)
+
+
+def replace(path: Path, write: Callable[[Path], object]) -> None:
+    """Write beside, then rename into place: what bears the name is whole. A killed run's part is overwritten by the next."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        write(part)
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def corrupt_folder(recipe: Recipe, images: Sequence[str], workers: int = 1, done: Callable[[Made], object] = id) -> list[Made]:
+    """Corrupt the images that `prepare` returned; `done` hears of each as it comes. Returns those that could not be read."""
+    unreadable: list[Made] = []
+
+    def note(made: Made) -> None:
+        if made.error:
+            unreadable.append(made)
+        done(made)
+
+    run(corrupt_image, ((recipe, index, image) for index, image in enumerate(images)), workers, note)
+    return sorted(unreadable, key=lambda made: made.image)
