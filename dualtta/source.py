@@ -18,7 +18,7 @@ from torch import nn
 
 from dualtta import state
 from dualtta.data.preprocess import PREPROCESS, Preprocess
-from dualtta.data.registry import DATASETS
+from dualtta.data.registry import DATASETS, needs_root
 from dualtta.device import pick_device
 from dualtta.files import write_bytes
 from dualtta.model_card import CARD, FORMAT, MODEL, make_card, read_card
@@ -47,7 +47,7 @@ class Source:
     dataset: str
     model: str
     choices: Mapping[str, Any] = field(default_factory=dict)
-    weights: str | None = None
+    weights: str | Path | None = None
     recipe: Recipe = field(default_factory=Recipe)
     seed: int = 0
     limit: int | None = None
@@ -66,7 +66,7 @@ class Source:
             if not Path(str(start)).expanduser().is_file():
                 raise ValueError(f"there is no weights file {start}")
             start = f"sha256:{file_hash(str(start))}"
-        settings = {**asdict(self), "weights": start}
+        settings = {**asdict(self), "weights": start, "choices": dict(self.choices)}
         return json.loads(json.dumps(settings))  # type: ignore[no-any-return]
 
     @property
@@ -79,7 +79,7 @@ def make_source(
     dataset: str,
     model: str | None = None,
     *,
-    weights: str | None = None,
+    weights: str | Path | None = None,
     choices: Mapping[str, Any] | None = None,
     seed: int = 0,
     limit: int | None = None,
@@ -94,15 +94,14 @@ def make_source(
     """
     if dataset not in DATASETS:
         raise ValueError(f"there is no dataset {dataset!r}; {nearest(dataset, DATASETS)}")
-    usual, start = USUAL.get(dataset, (None, None))
+    usual, usual_weights = USUAL.get(dataset, (None, None))
     chosen = model or usual
     if chosen is None:
         raise ValueError(f"no model is usual for {dataset}: name one")
-    spec = find_model(chosen)
-    if weights is not None:
-        start = None if weights == "random" else weights
-    elif spec.tag is None:
-        start = None  # no weights of it are published
+    published = find_model(chosen).tag is not None
+    if weights is None:
+        weights = usual_weights if published else "random"
+    start = None if weights == "random" else weights
     return Source(dataset, chosen, dict(choices or {}), start, recipe_for(dataset, chosen, **recipe), seed, limit)
 
 
@@ -111,6 +110,9 @@ def train(
 ) -> Path:
     """Train a source model, or go on with it, or return at once where it is done. Returns the folder that holds it."""
     home = Path(folder).expanduser() / source.key
+    if root is None and needs_root(source.dataset) and (home / CARD).is_file():
+        read_card(home)  # done, and nothing here to compare its images with
+        return home
     parts = open_parts(source.dataset, root, source.choices, source.recipe, seed=source.seed, limit=source.limit)
     if is_done(home, parts):
         return home

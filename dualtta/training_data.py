@@ -68,15 +68,20 @@ class Images:
         return crop_flip(found, draws[rows]) if self.augment == "crop_flip" and draws is not None else found
 
 
-class _Batches(TorchDataset[Tensor]):
+class _Batches(TorchDataset[Tensor | str]):
+    """Batches by number. What is wrong with an image comes back as words: a worker's own error would be a page of traceback."""
+
     def __init__(self, images: Images, batches: list[Ints], draws: Draws | None) -> None:
         self.images, self.batches, self.draws = images, batches, draws
 
     def __len__(self) -> int:
         return len(self.batches)
 
-    def __getitem__(self, number: int) -> Tensor:
-        return self.images.pixels(self.batches[number], self.draws)
+    def __getitem__(self, number: int) -> Tensor | str:
+        try:
+            return self.images.pixels(self.batches[number], self.draws)
+        except ValueError as error:
+            return str(error)
 
 
 def _load(images: Images, batches: list[Ints], draws: Draws | None) -> Iterator[tuple[Ints, Tensor]]:
@@ -94,7 +99,10 @@ def _load(images: Images, batches: list[Ints], draws: Draws | None) -> Iterator[
         pin_memory=torch.cuda.is_available(),
         generator=torch.Generator(),  # the loader draws seeds for its workers: not from the generator others rely on
     )
-    yield from zip(batches, loader, strict=True)
+    for rows, pixels in zip(batches, loader, strict=True):
+        if isinstance(pixels, str):
+            raise ValueError(pixels)
+        yield rows, pixels
 
 
 def _cut(rows: Ints, size: int) -> list[Ints]:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import multiprocessing
+import shutil
 import subprocess
 import sys
 
@@ -75,6 +76,7 @@ def test_what_is_done_is_returned_at_once_and_other_images_are_refused(squares, 
     folder = train(quick(), tmp_path, squares)
     before = (folder / "card.json").stat().st_mtime_ns
     assert train(quick(), tmp_path, squares) == folder
+    assert train(quick(), tmp_path) == folder  # the images may be gone by now
     assert (folder / "card.json").stat().st_mtime_ns == before
     other = tmp_path / "other"
     for name in ("bright", "dark"):
@@ -345,6 +347,17 @@ def test_bad_input_is_one_line_and_exit_code_2_before_any_work(args, says, squar
     assert says in said
     assert len(said.strip().splitlines()) == 1
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("augment", ["none", "resized_crop_flip"])
+def test_an_image_that_cannot_be_read_is_named_in_one_line(augment, squares, tmp_path):
+    root = tmp_path / "squares"
+    shutil.copytree(squares, root)
+    (root / "day" / "dark" / "3.png").write_bytes(b"<html>sign in</html>")
+    whole = dataclasses.replace(QUICK, augment=augment, keep="last", holdout=0.0)
+    with pytest.raises(ValueError, match=r"dark/3\.png: an HTML page saved under this name") as error:
+        train(quick(recipe=whole), tmp_path, root)
+    assert "Traceback" not in str(error.value)
 
 
 def test_two_processes_that_want_the_same_model_train_it_once(squares, tmp_path):
