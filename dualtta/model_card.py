@@ -42,6 +42,7 @@ def make_card(
         "history": fit.history,
         "seconds": round(fit.seconds, 2),
         "device": torch.cuda.get_device_name(fit.device) if fit.device.type == "cuda" else fit.device.type,
+        "threads": torch.get_num_threads(),  # on a CPU the last bits depend on it
         "precision": "bfloat16 autocast" if fit.device.type == "cuda" else "float32",
         "versions": {"dualtta": __version__, "python": platform.python_version()}
         | {name: version(name) for name in ("torch", "torchvision", "timm", "numpy", "pillow")},
