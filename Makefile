@@ -11,11 +11,11 @@ install: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "dualtta needs Python 3.11 or newer: make PYTHON=python3.11"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,digits]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,digits,ray]'
 	@touch $@
 
 demo: install
-	$(BIN)/python examples/adapt_your_model.py
+	$(BIN)/dualtta run demo --launcher processes
 
 test: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadscope -q

@@ -9,18 +9,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dualtta.adapter import Adapter, adapt
+    from dualtta.adapter import Adapter
     from dualtta.collapse import CollapseWarning
     from dualtta.core import Method, Probe, Selection, Step
     from dualtta.fisher import Fisher, estimate_fisher
     from dualtta.methods import METHODS
     from dualtta.views import VIEWS
+    from dualtta.wiring import adapt
 
 __version__ = "0.1.0"
 
 # Imported on first use: `dualtta --help` must not wait for torch.
 _HOMES = {
-    "adapt": "adapter",
+    "adapt": "wiring",
     "Adapter": "adapter",
     "CollapseWarning": "collapse",
     "Fisher": "fisher",

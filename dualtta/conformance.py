@@ -20,11 +20,12 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from dualtta import label_shift
-from dualtta.adapter import Adapter, adapt
+from dualtta.adapter import Adapter
 from dualtta.core import Method, Step
 from dualtta.fisher import estimate_fisher
 from dualtta.methods import METHODS, make_method
 from dualtta.views import VIEWS, PatchShuffle, Style
+from dualtta.wiring import adapt
 
 Arrays = dict[str, NDArray[Any]]
 LOGITS, OTHERS = 1e-6, 1e-8  # how far float64 may be off

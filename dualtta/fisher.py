@@ -60,8 +60,8 @@ def estimate_fisher(
     With `cache`, a file that fits the model, its adapted parameters and `origin` is read instead; one that does not is an
     error, never silently replaced. `wiring` is what `adapt` takes (`parameters`, `statistics`, `logits`, ...).
     """
-    from dualtta.adapter import adapt
     from dualtta.core import widen
+    from dualtta.wiring import adapt
 
     adapter = adapt(model, "eata", **wiring)
     weights, net = adapter.weights, adapter.net

@@ -1,7 +1,10 @@
-"""The way out for a misspelt name. Apart from everything else, so that whoever needs it does not wait for torch."""
+"""Names: the way out for a misspelt one, and what other packages register. Whoever needs this does not wait for torch."""
 
 import difflib
+import warnings
 from collections.abc import Iterable
+from importlib.metadata import entry_points
+from typing import Any
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
@@ -13,3 +16,14 @@ def nearest(word: str, words: Iterable[str]) -> str:
     words = sorted(words)
     match = difflib.get_close_matches(word, words, 1)
     return f"did you mean {match[0]!r}?" if match else f"there are: {', '.join(words)}"
+
+
+def plug_in(registry: dict[str, Any], kind: str) -> None:
+    """Add what other packages register under the entry point `dualtta.<kind>s`; a name that is taken stays as it is."""
+    for entry in entry_points(group=f"dualtta.{kind}s"):
+        if entry.name in registry:
+            continue
+        try:
+            registry[entry.name] = entry.load()
+        except Exception as error:  # a broken plug-in must not take the toolkit down with it
+            warnings.warn(f"the {kind} {entry.name!r} of {entry.value} does not load: {error}", stacklevel=3)

@@ -1,8 +1,6 @@
 """State on disk: one safetensors file, what it is about as JSON in its header. No pickle, nothing half-written."""
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,24 +9,16 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from dualtta.files import write_bytes
+
 VERSION = 1
 
 
 def write(path: str | Path, kind: str, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-    """Write, then rename into place: a crash leaves the old file or the new one, never a part."""
-    path = Path(path)
+    """Write all or nothing."""
     header = {"kind": kind, "version": VERSION, **about}
     data = save({name: value.contiguous() for name, value in tensors.items()}, {"dualtta": json.dumps(header)})
-    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        Path(part).unlink(missing_ok=True)
-        raise
+    write_bytes(path, data)
 
 
 def read(path: str | Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:

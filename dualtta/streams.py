@@ -8,9 +8,8 @@ the run.
 """
 
 import dataclasses
+import io
 import json
-import os
-import tempfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from dualtta.data.base import Dataset, Ints
+from dualtta.files import write_bytes
 from dualtta.naming import nearest
 from dualtta.orders import Dirichlet, LabelShift, Order, Shuffled
 
@@ -54,24 +54,22 @@ class Stream:
                 yield number, segment.indices[start : start + self.batch_size]
 
     def save(self, path: str | Path) -> None:
-        """Write as npz, then rename into place: a crash leaves no part of a file."""
-        path = Path(path)
+        """Write as npz, all or nothing."""
+        write_bytes(path, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """The npz that `load` reads."""
         about = {"version": VERSION, "batch_size": self.batch_size, **self.about}
-        handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez_compressed(
-                    file,
-                    indices=np.concatenate([np.zeros(0, np.int64), *(segment.indices for segment in self.segments)]),
-                    lengths=np.array([len(segment.indices) for segment in self.segments], np.int64),
-                    resets=np.array([segment.reset for segment in self.segments], bool),
-                    domains=np.array([segment.domain for segment in self.segments], np.str_),
-                    about=np.array(json.dumps(about)),
-                )
-            os.replace(part, path)
-        except BaseException:
-            Path(part).unlink(missing_ok=True)
-            raise
+        buffer = io.BytesIO()
+        np.savez_compressed(
+            buffer,
+            indices=np.concatenate([np.zeros(0, np.int64), *(segment.indices for segment in self.segments)]),
+            lengths=np.array([len(segment.indices) for segment in self.segments], np.int64),
+            resets=np.array([segment.reset for segment in self.segments], bool),
+            domains=np.array([segment.domain for segment in self.segments], np.str_),
+            about=np.array(json.dumps(about)),
+        )
+        return buffer.getvalue()
 
     @classmethod
     def load(cls, path: str | Path) -> "Stream":

@@ -20,10 +20,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from dualtta.adapter import Adapter, adapt
+from dualtta.adapter import Adapter
 from dualtta.core import Method, Step
 from dualtta.methods import make_method
 from dualtta.models.norms import affine_names, norm_layers
+from dualtta.wiring import adapt
 
 Check = Callable[[Method, nn.Module, Sequence[Tensor]], None]
 

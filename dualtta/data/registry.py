@@ -1,9 +1,7 @@
 """Datasets by name. Those of other packages come in by the entry point `dualtta.datasets`."""
 
 import inspect
-import warnings
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ from dualtta.data.digits import ColoredDigits, Digits, digits_c
 from dualtta.data.folders import Folder, OfficeHome, Pacs
 from dualtta.data.imagenet import ImageNet, imagenet_c
 from dualtta.data.waterbirds import Waterbirds
-from dualtta.naming import nearest
+from dualtta.naming import nearest, plug_in
 
 DATASETS: dict[str, Callable[..., Dataset]] = {
     "colored_mnist": ColoredMnist,
@@ -31,11 +29,7 @@ DATASETS: dict[str, Callable[..., Dataset]] = {
     "folder": Folder,
 }
 
-for _entry in entry_points(group="dualtta.datasets"):
-    try:
-        DATASETS.setdefault(_entry.name, _entry.load())
-    except Exception as error:  # a broken plug-in must not take the toolkit down with it
-        warnings.warn(f"the dataset {_entry.name!r} of {_entry.value} does not load: {error}", stacklevel=2)
+plug_in(DATASETS, "dataset")
 
 
 def open_dataset(name: str, root: str | Path | None = None, **choices: Any) -> Dataset:

@@ -1,8 +1,6 @@
 """Methods by name. One paper, one file; methods of other packages come in by the entry point `dualtta.methods`."""
 
 import dataclasses
-import warnings
-from importlib.metadata import entry_points
 from typing import Any
 
 from dualtta.core import Method
@@ -15,7 +13,7 @@ from dualtta.methods.norm import Norm
 from dualtta.methods.sar import SAR
 from dualtta.methods.source import Source
 from dualtta.methods.tent import Tent
-from dualtta.naming import nearest as nearest
+from dualtta.naming import nearest, plug_in
 from dualtta.views import VIEWS, View
 
 METHODS: dict[str, type[Method]] = {
@@ -30,11 +28,7 @@ METHODS: dict[str, type[Method]] = {
     "deyo_dual": DeYODual,
 }
 
-for _entry in entry_points(group="dualtta.methods"):
-    try:
-        METHODS.setdefault(_entry.name, _entry.load())
-    except Exception as error:  # a broken plug-in must not take the toolkit down with it
-        warnings.warn(f"the method {_entry.name!r} of {_entry.value} does not load: {error}", stacklevel=2)
+plug_in(METHODS, "method")
 
 
 def make_method(method: str | Method | type[Method], **hyperparameters: Any) -> Method:

@@ -6,10 +6,8 @@ model, preprocess = open_model("resnet50", 7, "pretrained", new_head=True)   # a
 """
 
 import difflib
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from torch import Tensor, nn
@@ -18,6 +16,7 @@ from dualtta.data.preprocess import PREPROCESS, Preprocess
 from dualtta.models.checkpoint import in_order, put_weights, read_weights
 from dualtta.models.hub import published_weights
 from dualtta.models.small import resnet26_gn, resnet_tiny, vit_small_cifar
+from dualtta.naming import plug_in
 
 PRETRAINED = "pretrained"  # weights by this name come from the hub
 
@@ -101,11 +100,7 @@ MODELS: dict[str, ModelSpec] = {
     ),
 }
 
-for _entry in entry_points(group="dualtta.models"):
-    try:
-        MODELS.setdefault(_entry.name, _entry.load())
-    except Exception as error:  # a broken plug-in must not take the toolkit down with it
-        warnings.warn(f"the model {_entry.name!r} of {_entry.value} does not load: {error}", stacklevel=2)
+plug_in(MODELS, "model")
 
 
 def find_model(name: str) -> ModelSpec:

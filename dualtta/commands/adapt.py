@@ -43,11 +43,11 @@ def adapt(
         seed: Of the method's random draws.
         json: Print a summary as JSON.
     """
-    from dualtta.adapter import adapt as make_adapter
     from dualtta.deploy import adapt_folder
-    from dualtta.deployed_model import open_deployed, parse_method
+    from dualtta.deploy.interruption import Interruption
+    from dualtta.deploy.model import open_deployed, parse_method
     from dualtta.device import pick_device
-    from dualtta.interruption import Interruption
+    from dualtta.wiring import adapt as make_adapter
 
     chosen, place = parse_method(method, set), pick_device(device)
     deployed = open_deployed(model, weights, classes)

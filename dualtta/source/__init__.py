@@ -21,15 +21,15 @@ from dualtta.data.preprocess import PREPROCESS, Preprocess
 from dualtta.data.registry import DATASETS, needs_root
 from dualtta.device import pick_device
 from dualtta.files import write_bytes
-from dualtta.model_card import CARD, FORMAT, MODEL, make_card, read_card
 from dualtta.models.checkpoint import file_hash, put_weights, read_weights
 from dualtta.models.zoo import PRETRAINED, find_model, open_model
 from dualtta.naming import nearest
-from dualtta.recipes import USUAL, Recipe, recipe_for
-from dualtta.source_data import Parts, open_parts, open_split
-from dualtta.training import Fit, own_randomness
-from dualtta.training_data import Images
-from dualtta.training_progress import watching
+from dualtta.source.card import CARD, FORMAT, MODEL, make_card, read_card
+from dualtta.source.images import Images
+from dualtta.source.parts import Parts, open_parts, open_split
+from dualtta.source.progress import watching
+from dualtta.source.recipes import USUAL, Recipe, recipe_for
+from dualtta.source.training import Fit, own_randomness
 
 KIND = "dualtta-source"
 CHECKPOINT = "checkpoint.safetensors"

@@ -13,7 +13,7 @@ from dualtta.data.base import Dataset, Rows
 from dualtta.data.registry import DATASETS, open_dataset
 from dualtta.data.registry import settings as settings_of
 from dualtta.naming import nearest
-from dualtta.recipes import Recipe
+from dualtta.source.recipes import Recipe
 
 
 @dataclass(frozen=True)

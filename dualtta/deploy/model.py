@@ -11,10 +11,10 @@ from torch import nn
 from dualtta.core import Method
 from dualtta.data.preprocess import Preprocess
 from dualtta.methods import METHODS, make_method
-from dualtta.model_card import CARD, MODEL
 from dualtta.models.checkpoint import file_hash
 from dualtta.models.zoo import PRETRAINED, open_model
 from dualtta.source import load_source
+from dualtta.source.card import CARD, MODEL
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,9 @@ def train(
     """
     import sys
 
-    from dualtta.model_card import read_card
     from dualtta.source import make_source
     from dualtta.source import train as train_source
+    from dualtta.source.card import read_card
 
     changes = {key: value for key, value in (("epochs", epochs), ("lr", lr), ("batch_size", batch_size)) if value is not None}
     choices = {} if domains is None else {"domains": [name.strip() for name in domains.split(",")]}

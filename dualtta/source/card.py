@@ -11,9 +11,9 @@ import torch
 
 from dualtta import __version__
 from dualtta.models.checkpoint import file_hash
-from dualtta.source_data import Parts
-from dualtta.training import Fit
-from dualtta.training_data import Images
+from dualtta.source.images import Images
+from dualtta.source.parts import Parts
+from dualtta.source.training import Fit
 
 FORMAT = 1
 MODEL, CARD = "model.safetensors", "card.json"

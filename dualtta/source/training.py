@@ -15,8 +15,8 @@ from torch.nn import functional as F
 from torch.optim import SGD, AdamW, Optimizer
 
 from dualtta import state
-from dualtta.recipes import Recipe
-from dualtta.training_data import Images
+from dualtta.source.images import Images
+from dualtta.source.recipes import Recipe
 
 KIND = "dualtta-training"
 Announce = Callable[["Moment"], None]

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from dualtta.training import Announce, Moment
+from dualtta.source.training import Announce, Moment
 
 
 @contextmanager

@@ -23,8 +23,8 @@ from dualtta import state as states
 from dualtta.adapter import KIND, Adapter
 from dualtta.collapse import ADVICE, CollapseWarning
 from dualtta.data.preprocess import Preprocess
-from dualtta.image_folder import Chunk, decode, find_images
-from dualtta.predictions import Predictions
+from dualtta.deploy.images import Chunk, decode, find_images
+from dualtta.deploy.predictions import Predictions
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,173 @@
+"""`dualtta run`: an experiment from its name to its records and a table."""
+
+import json as jsonlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def run(
+    experiment: str,
+    root: Path | None = None,
+    out: Path | None = None,
+    seeds: str = "2024,2025,2026",
+    methods: str | None = None,
+    datasets: str | None = None,
+    protocol: str = "paper",
+    limit: int | None = None,
+    batch_size: int = 64,
+    backbone: str | None = None,
+    weights: str = "pretrained",
+    launcher: str = "local",
+    jobs: int | None = None,
+    device: str | None = None,
+    workers: int | None = None,
+    json: bool = False,
+) -> int:
+    """Run an experiment's grid of cells; what is done is kept, so the same command resumes.
+
+    Args:
+        experiment: Its name; `dualtta list` shows them all.
+        root: The folder of your data; DUALTTA_DATA unless told.
+        out: The folder of the results; results/EXPERIMENT unless told.
+        seeds: Numbers, separated by commas.
+        methods: Names, separated by commas; the experiment's own unless told.
+        datasets: Names, separated by commas; the experiment's own unless told.
+        protocol: "paper" (one learning rate for all) or "own" (each baseline's own).
+        limit: At most so many samples of a domain; marked in every output.
+        batch_size: Samples in a batch.
+        backbone: A model instead of the paper's.
+        weights: A file below the data folder, or "pretrained" for the hub's.
+        launcher: local, processes, ray, or dry (shows the plan and its time).
+        jobs: Cells at a time; as many as there are GPUs or cores unless told.
+        device: cpu or cuda; cuda where there is one unless told.
+        workers: Processes that decode images for a cell.
+        json: Print the table as JSON.
+    """
+    from dualtta.device import pick_device
+    from dualtta.experiments import EXPERIMENTS, NOTES
+    from dualtta.grid import Place
+    from dualtta.launch import default_jobs
+    from dualtta.naming import nearest
+    from dualtta.plan import show_plan
+    from dualtta.running import overview, run_plan
+    from dualtta.setups import Options
+
+    if experiment not in EXPERIMENTS:
+        raise ValueError(f"there is no experiment {experiment!r}; {nearest(experiment, EXPERIMENTS)}")
+    folder = os.environ.get("DUALTTA_DATA")
+    root = root or (Path(folder) if folder else None)
+    if root is not None and not root.is_dir():
+        raise ValueError(f"there is no folder {root}: name the folder of your data with --root")
+    on = device if device and launcher == "ray" else str(pick_device(device))  # a cluster may have what this machine has not
+    place = Place(out or Path("results", experiment), root, on, 1, _workers(workers, on))
+    options = Options(
+        seeds=tuple(_numbers("seeds", seeds)),
+        methods=_names(methods),
+        datasets=_names(datasets),
+        protocol=protocol,  # type: ignore[arg-type]
+        limit=limit,
+        batch_size=batch_size,
+        backbone=backbone,
+        weights=weights,
+        root=root,
+    )
+    _check(options)
+    plan = EXPERIMENTS[experiment](options)
+    jobs = jobs or default_jobs(place.device)
+    if launcher == "dry":
+        return show_plan(plan, place, jobs, json)
+    result = run_plan(plan, place, launcher, jobs)
+    rows = overview(result.records)
+    if json:
+        about = {"out": str(place.out), "computed": result.computed, "skipped": result.skipped, "failed": result.failed}
+        print(jsonlib.dumps({**about, "rows": rows}, indent=2))
+    else:
+        show(rows)
+        if experiment in NOTES:
+            print(NOTES[experiment])
+        print(f"{result.computed} cells computed, {result.skipped} were there already; records in {place.out}")
+    for title, reason in result.failed.items():
+        print(f"dualtta: failed: {title}: {reason}", file=sys.stderr)
+    return 1 if result.failed else 0
+
+
+COLUMNS = {
+    "accuracy": "accuracy",
+    "mean_of_groups": "mean of groups",
+    "worst_group": "worst group",
+    "adapt": "used",
+    "corr_adapt": "used rightly",
+}
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    """A table for each dataset, model and scenario: methods below each other, in per cent, mean and deviation over seeds."""
+    from dualtta.commands.table import table
+
+    tables: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        tables.setdefault(heading(row), []).append(row)
+    for title, group in tables.items():
+        columns = [key for key in COLUMNS if any(row[key] is not None for row in group)]
+        lines = [
+            [method(row), "" if row["lr"] is None else f"{row['lr']:g}", *(percent(row[c]) for c in columns)] for row in group
+        ]
+        table(["method", "lr", *(COLUMNS[column] for column in columns)], lines, title)
+
+
+def heading(row: dict[str, Any]) -> str:
+    """What a table is about; a subset is marked as one."""
+    which = "+".join(map(str, [*(row["choices"].get("corruptions") or []), *(row["domains"] or [])]))
+    seeds = f"{row['seeds']} seed{'s' if row['seeds'] > 1 else ''}"
+    size = f"{row['samples']:,} samples{' (a subset)' if row['subset'] else ''}, {seeds}"
+    return f"{row['dataset']}{' ' + which if which else ''}, {row['model']}, {row['scenario']}: {size}"
+
+
+def method(row: dict[str, Any]) -> str:
+    settings = ", ".join(f"{key}={value}" for key, value in row["settings"].items())
+    return f"{row['method']}{f' ({settings})' if settings else ''}{', collapsed' if row['collapsed'] else ''}"
+
+
+def percent(value: dict[str, float] | None) -> str:
+    return "" if value is None else f"{100 * value['mean']:.1f} ± {100 * value['std']:.1f}"
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    return tuple(part.strip() for part in text.split(",") if part.strip()) if text else None
+
+
+def _numbers(what: str, text: str) -> list[int]:
+    try:
+        found = [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise ValueError(f"{what} are whole numbers separated by commas, such as 2024,2025, not {text!r}") from error
+    return found
+
+
+def _check(options: Any) -> None:
+    from dualtta.data.registry import DATASETS
+    from dualtta.methods import METHODS
+    from dualtta.naming import nearest
+    from dualtta.protocols import PROTOCOLS
+
+    for what, names, known in (("method", options.methods, METHODS), ("dataset", options.datasets, DATASETS)):
+        for name in names or ():
+            if name not in known:
+                raise ValueError(f"there is no {what} {name!r}; {nearest(name, known)}")
+    if options.protocol not in PROTOCOLS:
+        raise ValueError(f"there is no protocol {options.protocol!r}; {nearest(options.protocol, PROTOCOLS)}")
+    for name in ("limit", "batch_size"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise ValueError(f"{name.replace('_', '-')} must be at least 1, not {value}")
+
+
+def _workers(wanted: int | None, device: str) -> int:
+    """Decoding beside a GPU pays; beside a CPU that is busy with the model it does not."""
+    if wanted is not None:
+        return wanted
+    from dualtta.data.loading import default_workers
+
+    return default_workers() if device.startswith("cuda") else 0

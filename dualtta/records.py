@@ -1,0 +1,155 @@
+"""A cell's record: a folder of its own, written whole. `done` comes last, so what has it is complete.
+
+cell.json      settings, versions, provenance
+indices.npz    the stream, as indices into the dataset
+rows.npz       a row a sample
+summary.json   what the tables need; the same for the same settings, bit for bit
+done           when it was finished and what it cost
+"""
+
+import io
+import json
+import math
+import platform
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualtta import __version__
+from dualtta.files import write_bytes
+from dualtta.metrics import Column
+
+VERSION = 1
+ORDER = ("cell.json", "indices.npz", "rows.npz", "summary.json", "done")
+PACKAGES = ("torch", "torchvision", "timm", "numpy", "scipy", "opencv-python-headless", "pillow")
+
+Files = Mapping[str, bytes]
+
+
+def store(folder: Path, files: Files) -> None:
+    """Write a record's files in order, `done` last; what an earlier try left is replaced."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for part in folder.glob(".*"):  # what a kill left half-written
+        part.unlink(missing_ok=True)
+    for name in ORDER:
+        write_bytes(folder / name, files[name])
+    (folder / "failed").unlink(missing_ok=True)
+
+
+def is_done(folder: Path) -> bool:
+    return (folder / "done").is_file()
+
+
+def fail(folder: Path, reason: str) -> None:
+    """Leave word of why a cell has no result; the next run tries it again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_bytes(folder / "failed", reason.encode())
+
+
+def clear(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Record:
+    """A finished cell, read back."""
+
+    folder: Path
+    cell: dict[str, Any]
+    summary: dict[str, Any]
+    cost: dict[str, Any]
+
+    @property
+    def key(self) -> str:
+        return self.folder.name
+
+    def rows(self) -> dict[str, Column]:
+        with np.load(self.folder / "rows.npz", allow_pickle=False) as file:
+            return dict(file)
+
+
+def read(folder: Path) -> Record:
+    """A ValueError that says what is wrong where a record is incomplete, damaged or of another version."""
+    if not is_done(folder):
+        reason = (folder / "failed").read_text() if (folder / "failed").is_file() else "it was not finished"
+        raise ValueError(f"{folder.name} has no result: {reason}")
+    try:
+        cell, summary, cost = (json.loads((folder / name).read_text()) for name in ("cell.json", "summary.json", "done"))
+        if cell["version"] != VERSION:
+            raise ValueError(f"it has format {cell['version']}; this version of dualtta reads format {VERSION}")
+        return Record(folder, cell, summary, cost)
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{folder.name} cannot be read: {error}") from error
+
+
+def read_all(out: Path) -> tuple[list[Record], list[str]]:
+    """All finished records below a folder of results, and what is to be said of the others."""
+    records, notes = [], []
+    for folder in sorted(path for path in (out / "cells").glob("*") if path.is_dir()):
+        try:
+            records.append(read(folder))
+        except ValueError as error:
+            notes.append(str(error))
+    return records, notes
+
+
+def to_json(value: Any) -> bytes:
+    """Readable JSON, the same bytes for the same value; JSON knows no NaN, so it is null."""
+    return (json.dumps(_plain(value), indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def to_npz(arrays: Mapping[str, Column]) -> bytes:
+    """Compressed arrays, the same bytes for the same values."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def provenance() -> dict[str, Any]:
+    """Versions, commit and machine, for whoever asks why numbers differ."""
+    return {"versions": {"dualtta": __version__, **_versions()}, "commit": commit(), "machine": machine()}
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def commit() -> str | None:
+    """The commit of the source tree this package runs from; None where it is installed without one."""
+    home = Path(__file__).resolve().parent
+    command = ["git", "-C", str(home), "rev-parse", "--show-toplevel", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    top, _, head = done.stdout.strip().partition("\n")
+    return head if head and Path(top, "dualtta").resolve() == home else None  # not somebody else's repository
+
+
+def machine() -> dict[str, Any]:
+    import torch
+
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return {"system": platform.platform(), "processor": platform.machine(), "gpu": gpu}

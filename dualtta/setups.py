@@ -1,0 +1,158 @@
+"""What the experiments are made of: a dataset with the model that meets it, before methods and seeds."""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from dualtta.data.published import CORRUPTIONS, OFFICE_HOME, PACS
+from dualtta.grid import Cell
+from dualtta.protocols import Protocol, Situation, settings_of
+from dualtta.source import Source, make_source
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a person may choose of an experiment."""
+
+    seeds: tuple[int, ...] = (2024, 2025, 2026)
+    methods: tuple[str, ...] | None = None  # None: the experiment's own
+    datasets: tuple[str, ...] | None = None  # None: the experiment's own
+    protocol: Protocol = "paper"
+    limit: int | None = None  # at most so many samples of a domain
+    batch_size: int = 64
+    backbone: str | None = None  # instead of the paper's ResNet-50
+    weights: str = "pretrained"  # what ERM starts from, and ImageNet models run with: a file below the data folder, or the hub
+    root: Path | None = None
+
+    @property
+    def start(self) -> str:
+        """What ERM starts from, as `make_source` takes it; a missing file is an error here already."""
+        if self.weights == "pretrained":
+            return self.weights
+        path = Path(self.root or ".", self.weights)
+        if not path.is_file():
+            raise ValueError(f"there are no weights {path}: name a file below the data folder (--root) with --weights")
+        return str(path)
+
+    def wants(self, dataset: str) -> bool:
+        return self.datasets is None or dataset in self.datasets
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A dataset with the model that meets it, before methods and seeds."""
+
+    dataset: str
+    classes: int
+    model: str
+    choices: dict[str, Any]
+    stream: dict[str, Any]
+    source: Source | None = None
+    weights: str | None = None
+    scenario: str = "mild"
+    backbone: Literal["resnet", "vit"] = "resnet"
+
+    def cells(self, methods: Iterable[str], options: Options, **settings: Any) -> list[Cell]:
+        """The setup under each method and seed, by the protocol's settings and these."""
+        at = Situation(self.dataset, self.backbone, self.classes, self.scenario != "mild", options.batch_size)
+        stream = {"batch_size": options.batch_size, **({"limit": options.limit} if options.limit else {}), **self.stream}
+        return [
+            Cell(
+                dataset=self.dataset,
+                model=self.model,
+                method=method,
+                scenario=self.scenario,
+                seed=seed,
+                choices=self.choices,
+                settings={**settings_of(method, at, options.protocol), **settings},
+                stream=stream,
+                source=self.source,
+                weights=self.weights,
+                weights_hash=content_hash(options.root, self.weights),
+                fisher=self.fisher() if method.startswith("eata") else None,
+            )
+            for seed in options.seeds
+            for method in methods
+        ]
+
+    def fisher(self) -> dict[str, Any] | None:
+        """EATA's importances are taken on 2,000 samples of the source."""
+        if self.source is not None:
+            choices = dict(self.source.choices)
+            domains = choices.pop("domains", None)
+            return {"dataset": self.source.dataset, "choices": choices, "domains": domains, "samples": 2000}
+        if self.dataset == IMAGENET_C:
+            return {"dataset": "imagenet", "choices": {}, "domains": None, "samples": 2000}
+        return None
+
+
+IMAGENET_C = "imagenet_c"
+
+
+@cache
+def content_hash(root: Path | None, weights: str | None) -> str:
+    """Names a weights file by what is in it, so that another file is another cell; missing files are found by `validate`."""
+    if weights is None or weights == "pretrained":
+        return weights or ""
+    path = Path(root, weights) if root else Path(weights)
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else "missing"
+
+
+def colored_mnist(options: Options) -> list[Setup]:
+    source = make_source("colored_mnist", choices={"split": "train"})
+    return [Setup("colored_mnist", 2, "resnet18", {"split": "test"}, {}, source)]
+
+
+def waterbirds(options: Options) -> list[Setup]:
+    model = options.backbone or "resnet50"
+    source = make_source("waterbirds", model, choices={"split": "train"}, weights=options.start)
+    return [Setup("waterbirds", 2, model, {"split": "test"}, {}, source)]
+
+
+def pairs(dataset: str, classes: int, domains: Iterable[str], options: Options) -> list[Setup]:
+    """All pairs of a source domain, trained on alone, and another domain as the target."""
+    model, names = options.backbone or "resnet50", list(domains)
+    trained = {name: make_source(dataset, model, choices={"domains": [name]}, weights=options.start) for name in names}
+    return [
+        Setup(dataset, classes, model, {}, {"domains": [target]}, trained[origin])
+        for origin in names
+        for target in names
+        if target != origin
+    ]
+
+
+def pacs(options: Options) -> list[Setup]:
+    return pairs("pacs", len(PACS.classes), PACS.domains, options)
+
+
+def office_home(options: Options) -> list[Setup]:
+    return pairs("office_home", len(OFFICE_HOME.classes), OFFICE_HOME.domains, options)
+
+
+BACKBONES: dict[str, Literal["resnet", "vit"]] = {"resnet50": "resnet", "resnet50_gn": "resnet", "vit_base_patch16_224": "vit"}
+
+
+def imagenet(options: Options, corruptions: Iterable[str] = CORRUPTIONS, scenario: str = "mild") -> list[Setup]:
+    """Each corruption at severity 5 by itself, on each backbone, or all pooled where the scenario mixes them."""
+    backbones = {options.backbone: "resnet"} if options.backbone else dict(BACKBONES)
+    sets = [list(corruptions)] if "mixed" in scenario else [[name] for name in corruptions]
+    return [
+        Setup(IMAGENET_C, 1000, model, {"corruptions": c, "severities": [5]}, {}, None, options.weights, scenario, kind)  # type: ignore[arg-type]
+        for model, kind in backbones.items()
+        for c in sets
+    ]
+
+
+BENCHMARKS: dict[str, Callable[[Options], list[Setup]]] = {
+    "colored_mnist": colored_mnist,
+    "waterbirds": waterbirds,
+    "pacs": pacs,
+    "office_home": office_home,
+}
+
+
+def wanted(options: Options, *names: str) -> list[Setup]:
+    return [setup for name in names if options.wants(name) for setup in BENCHMARKS[name](options)]
