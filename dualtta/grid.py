@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from dualtta.fisher import Fisher
     from dualtta.source import Source
 
-Notice = Callable[[int, int], None]
+Notice = Callable[[int, int, int], None]  # hears of every batch: its size, how many are right, samples in all
+
+
+def deaf(size: int, right: int, total: int) -> None:
+    """Hears nothing."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ HOMES = {
 }
 
 
-def compute(cell: Cell, place: Place, notice: Notice = lambda size, right: None) -> records.Files:
+def compute(cell: Cell, place: Place, notice: Notice = deaf) -> records.Files:
     """Run one cell and return the files of its record; nothing is written."""
     import torch
 
@@ -130,9 +134,13 @@ def compute(cell: Cell, place: Place, notice: Notice = lambda size, right: None)
     adapter = adapt(model, cell.method, seed=cell.seed, fisher=fisher, **cell.settings)
     if place.device.startswith("cuda"):
         torch.cuda.reset_peak_memory_stats()
+
+    def heard(size: int, right: int) -> None:
+        notice(size, right, len(stream))
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)  # the summary counts it
-        run = evaluate(adapter, load(dataset, stream, preprocess, device=place.device, workers=place.workers), notice)
+        run = evaluate(adapter, load(dataset, stream, preprocess, device=place.device, workers=place.workers), heard)
     rows, method = run.rows, settings(adapter.method)
     summary = summarise(rows, len(dataset.classes), dataset.domains, dataset.groups, method)
     about = {
@@ -212,7 +220,7 @@ def peak_memory(device: str) -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
 
 
-def run_cell(cell: Cell, place: Place, notice: Notice = lambda size, right: None) -> str:
+def run_cell(cell: Cell, place: Place, notice: Notice = deaf) -> str:
     """Compute and store a cell; returns the reason where it failed, and leaves it in the folder."""
     folder = place.folder(cell)
     try:

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from dualtta import records
-from dualtta.grid import Cell, Notice, Place, compute, note_failure, reason_of, run_cell, run_source
+from dualtta.grid import Cell, Notice, Place, compute, deaf, note_failure, reason_of, run_cell, run_source
 from dualtta.source import Source
 
 Task = Cell | Source
@@ -32,7 +32,7 @@ def local(tasks: list[Task], place: Place, jobs: int, watch: Watch) -> Iterator[
         yield task, _run(task, place, watch(task))
 
 
-def _run(task: Task, place: Place, notice: Notice = lambda size, right: None) -> str:
+def _run(task: Task, place: Place, notice: Notice = deaf) -> str:
     return run_cell(task, place, notice) if isinstance(task, Cell) else run_source(task, place)
 
 

@@ -106,11 +106,13 @@ class View:
         for other in self.progress.task_ids[1:-1]:
             self.progress.remove_task(other)
 
-        def notice(size: int, correct: int) -> None:
+        def notice(size: int, correct: int, total: int) -> None:
             nonlocal seen, right
             seen, right = seen + size, right + correct
             elapsed = self.progress.tasks[-1].elapsed or 1e-9
-            self.progress.update(line, completed=seen, note=f"{right / seen:.1%} right, {seen / elapsed:.0f} images/s")
+            self.progress.update(
+                line, completed=seen, total=total, note=f"{right / seen:.1%} right, {seen / elapsed:.0f} images/s"
+            )
 
         return notice
 
