@@ -285,8 +285,8 @@ def title(task: "Cell | Source") -> str:
     return f"{task.method}({settings}) on {what}, {task.model}, {task.scenario}, seed {task.seed}"
 
 
-def validate(cells: Iterable[Cell], place: Place) -> None:
-    """Find what can be known to be wrong before any work starts; a ValueError or OSError with the way out."""
+def validate(cells: Iterable[Cell], place: Place, *, fetch: bool = True) -> None:
+    """Find what can be known to be wrong before any work starts; `fetch` also gets published weights, or says it cannot."""
     from dualtta.methods import make_method
 
     out = place.out.absolute()
@@ -303,7 +303,7 @@ def validate(cells: Iterable[Cell], place: Place) -> None:
     for name, choices in {(c.dataset, json.dumps(dict(c.choices), sort_keys=True)) for c in cells}:
         open_dataset(name, place.home(name), **json.loads(choices))
     starts = {(c.model, c.source.weights if c.source else c.weights) for c in cells}
-    for model in {name for name, weights in starts if weights == "pretrained"}:
+    for model in {name for name, weights in starts if weights == "pretrained" and fetch}:
         from dualtta.models.hub import published_weights
         from dualtta.models.zoo import find_model
 

@@ -17,7 +17,7 @@ def show_plan(plan: Plan, place: Place, jobs: int, json: bool) -> int:
     """Print the cells to compute and the time they will take; only the first stage of an experiment that has several."""
     staged = not isinstance(plan, list)
     cells = distinct(next(plan) if not isinstance(plan, list) else plan)
-    validate(cells, place)
+    validate(cells, place, fetch=False)
     todo, training = pending(cells, place), sources(pending(cells, place), place)
     seconds = estimate(todo, place)
     about = {
@@ -71,9 +71,9 @@ def try_out(cell: Cell, place: Place) -> float:
     torch.set_num_threads(place.threads)
     begun = time.perf_counter()
     dataset = open_dataset(cell.dataset, place.home(cell.dataset), **cell.choices)
-    if cell.source is None:
+    if cell.source is None and cell.weights != "pretrained":
         model, preprocess, _ = open_source(cell, place, len(dataset.classes))
-    else:  # not trained yet: random weights take as long
+    else:  # perhaps not there yet: random weights take about as long
         model, preprocess = open_model(cell.model, len(dataset.classes))
     stream = make_scenario(cell.scenario, **cell.stream).stream(dataset, cell.seed)
     batches = sum(1 for _ in stream.batches())
