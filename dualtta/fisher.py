@@ -101,7 +101,10 @@ def _cached(path: Path, origin: str, source: str, names: set[str]) -> Fisher:
 def _watched(batches: Iterable[Any], progress: bool) -> Iterable[Any]:
     if not progress:
         return batches
-    from rich.progress import track
+    from rich import progress as bars
+    from rich.console import Console
 
+    console = Console(stderr=True)
     total = len(batches) if isinstance(batches, list | tuple | torch.utils.data.DataLoader) else None
-    return track(batches, description="Fisher importance", total=total, transient=True)
+    silent = not console.is_terminal
+    return bars.track(batches, "Fisher importance", total=total, console=console, transient=True, disable=silent)

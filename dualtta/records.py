@@ -11,7 +11,6 @@ import io
 import json
 import math
 import platform
-import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -50,10 +49,6 @@ def fail(folder: Path, reason: str) -> None:
     """Leave word of why a cell has no result; the next run tries it again."""
     folder.mkdir(parents=True, exist_ok=True)
     write_bytes(folder / "failed", reason.encode())
-
-
-def clear(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True)

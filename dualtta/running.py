@@ -20,7 +20,6 @@ Plan = list[Cell] | Generator[list[Cell], list[Record], None]  # one stage, or s
 class Result:
     """What came of an experiment: the records of its last stage, and what failed with its reason."""
 
-    cells: list[Cell] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)  # title -> reason
     computed: int = 0
@@ -36,7 +35,6 @@ def run_plan(plan: Plan, place: Place, launcher: str = "local", jobs: int = 1, c
         cells = distinct(cells)
         validate(cells, place)
         todo = pending(cells, place)
-        result.cells = cells
         result.skipped += len(cells) - len(todo)
         with View(console, len(cells), len(cells) - len(todo)) as view:
             untrained = {

@@ -53,12 +53,13 @@ class Setup:
     source: Source | None = None
     weights: str | None = None
     scenario: str = "mild"
-    backbone: Literal["resnet", "vit"] = "resnet"
 
     def cells(self, methods: Iterable[str], options: Options, **settings: Any) -> list[Cell]:
         """The setup under each method and seed, by the protocol's settings and these."""
-        at = Situation(self.dataset, self.backbone, self.classes, self.scenario != "mild", options.batch_size)
-        stream = {"batch_size": options.batch_size, **({"limit": options.limit} if options.limit else {}), **self.stream}
+        at = Situation(self.dataset, family(self.model), self.classes, self.scenario != "mild", options.batch_size)
+        stream = {"batch_size": options.batch_size, **self.stream}
+        if options.limit is not None:
+            stream["limit"] = min(options.limit, stream.get("limit", options.limit))
         return [
             Cell(
                 dataset=self.dataset,
@@ -132,16 +133,24 @@ def office_home(options: Options) -> list[Setup]:
     return pairs("office_home", len(OFFICE_HOME.classes), OFFICE_HOME.domains, options)
 
 
-BACKBONES: dict[str, Literal["resnet", "vit"]] = {"resnet50": "resnet", "resnet50_gn": "resnet", "vit_base_patch16_224": "vit"}
+BACKBONES = ("resnet50", "resnet50_gn", "vit_base_patch16_224")
+
+
+def family(model: str) -> Literal["resnet", "vit"]:
+    """Which of the paper's two learning rates a model takes.
+
+    >>> family("vit_base_patch16_224"), family("efficientnet_lite0")
+    ('vit', 'resnet')
+    """
+    return "vit" if any(part in model for part in ("vit", "deit", "beit")) else "resnet"
 
 
 def imagenet(options: Options, corruptions: Iterable[str] = CORRUPTIONS, scenario: str = "mild") -> list[Setup]:
     """Each corruption at severity 5 by itself, on each backbone, or all pooled where the scenario mixes them."""
-    backbones = {options.backbone: "resnet"} if options.backbone else dict(BACKBONES)
     sets = [list(corruptions)] if "mixed" in scenario else [[name] for name in corruptions]
     return [
-        Setup(IMAGENET_C, 1000, model, {"corruptions": c, "severities": [5]}, {}, None, options.weights, scenario, kind)  # type: ignore[arg-type]
-        for model, kind in backbones.items()
+        Setup(IMAGENET_C, 1000, model, {"corruptions": c, "severities": [5]}, {}, None, options.weights, scenario)
+        for model in ([options.backbone] if options.backbone else BACKBONES)
         for c in sets
     ]
 

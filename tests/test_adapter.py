@@ -1,13 +1,11 @@
 """The adapter as people use it: their models, their batches, their mistakes."""
 
 import copy
-import json
 import math
 import warnings
 
 import pytest
 import torch
-from safetensors import safe_open
 from torch import nn
 
 import dualtta
@@ -332,165 +330,9 @@ def test_an_error_in_the_model_leaves_no_trace_in_the_weights():
     assert all(torch.equal(p, adapter.weights.source[name]) for name, p in adapter.weights.params.items())
 
 
-# state
-
-
-def test_state_is_one_safetensors_file_with_a_json_header(tmp_path):
-    adapter = dualtta.adapt(small_net(), "eata", epsilon=0.9, lr=0.1)
-    run(adapter, small_stream())
-    adapter.save(tmp_path / "state")
-    with safe_open(tmp_path / "state", "pt") as file:
-        header = json.loads(file.metadata()["dualtta"])
-        groups = {name.split("/")[0] for name in file.keys()}  # noqa: SIM118
-    assert header["kind"] == "dualtta-adapter"
-    assert header["made"]["method"] == "eata"
-    assert groups == {"weights", "momentum", "memory", "random"}
-    assert list(tmp_path.iterdir()) == [tmp_path / "state"]
-
-
-@pytest.mark.parametrize(
-    ("other", "says"),
-    [
-        (lambda: dualtta.adapt(small_net(), "sar"), "method"),
-        (lambda: dualtta.adapt(small_net(), "tent", lr=0.5), "lr="),
-        (lambda: dualtta.adapt(wider(), "tent"), "source="),
-        (lambda: dualtta.adapt(small_net(), "tent", parameters=["0.1.*"]), "source="),
-    ],
-)
-def test_the_state_of_another_adapter_is_refused(other, says, tmp_path):
-    adapter = dualtta.adapt(small_net(), "tent")
-    adapter.save(tmp_path / "state")
-    there = other()
-    before = there.weights.values()
-    with pytest.raises(ValueError, match=f"was saved with .*{says}|was saved with {says}"):
-        there.load(tmp_path / "state")
-    assert same(there.weights.values(), before)
-
-
-def wider():
-    model = small_net()
-    model[0][1].weight.data += 1
-    return model
-
-
-def test_files_that_are_no_state_are_refused(tmp_path):
-    adapter = dualtta.adapt(small_net(), "tent")
-    (tmp_path / "text").write_text("<html>not found</html>")
-    with pytest.raises(ValueError, match="is not a readable dualtta-adapter file"):
-        adapter.load(tmp_path / "text")
-    with pytest.raises(FileNotFoundError):
-        adapter.load(tmp_path / "missing")
-    from safetensors.torch import save_file
-
-    save_file({"x": torch.zeros(1)}, tmp_path / "weights")
-    with pytest.raises(ValueError, match="something else"):
-        adapter.load(tmp_path / "weights")
-    adapter.save(tmp_path / "cut")
-    (tmp_path / "cut").write_bytes((tmp_path / "cut").read_bytes()[:-100])
-    with pytest.raises(ValueError, match="is not a readable"):
-        adapter.load(tmp_path / "cut")
-
-
-def test_a_failed_save_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
-    adapter = dualtta.adapt(small_net(), "tent")
-    adapter.save(tmp_path / "state")
-    old = (tmp_path / "state").read_bytes()
-    adapter(small_stream()[0])
-
-    def full(*args):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        adapter.save(tmp_path / "state")
-    assert (tmp_path / "state").read_bytes() == old
-    assert list(tmp_path.iterdir()) == [tmp_path / "state"]
-
-
-# collapse
-
-
-def test_collapse_is_seen_and_said_once():
-    adapter = dualtta.adapt(small_net(), "tent", lr=1.0)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        steps = run(adapter, small_stream(40))
-    predicted = steps[-1].logits.argmax(1)
-    assert len(predicted.unique()) == 1  # it did collapse
-    assert steps[-1].collapsing
-    assert not any(step.collapsing for step in steps[:2])
-    assert [type(w.message) for w in said] == [dualtta.CollapseWarning]
-    assert "adapter.reset()" in str(said[0].message)
-    adapter.reset()
-    assert not adapter.step(small_stream()[0]).collapsing
-
-
-@pytest.mark.parametrize("method", dualtta.METHODS)
-@pytest.mark.parametrize("norm", ["batch", "group"])
-def test_no_alarm_where_nothing_is_wrong(method, norm):
-    adapter = dualtta.adapt(small_net(norm), method, lr=1e-4)
-    assert not any(step.collapsing for step in run(adapter, small_stream(20)))
-
-
-def test_a_stream_sorted_by_class_is_no_alarm():
-    model, xs = small_net(), torch.cat(small_stream(60))
-    order = dualtta.adapt(model, "source")(xs).argmax(1).argsort()
-    adapter = dualtta.adapt(model, "tent", lr=1e-5)
-    assert not any(step.collapsing for step in run(adapter, xs[order].split(16)))
-
-
 def test_the_adapter_says_what_it_is():
     assert "Tent" in repr(dualtta.adapt(small_net(), "tent"))
     assert "parameters adapt" in repr(dualtta.adapt(small_net(), "tent"))
-
-
-@pytest.mark.parametrize("classes", [10, 100])
-@pytest.mark.parametrize("size", [1, 16, 64])
-def test_a_collapse_whose_entropy_rises_is_seen_too(size, classes):
-    xs = torch.cat(small_stream(24 if size == 1 else 64))
-    adapter = dualtta.adapt(small_net(classes=classes), "dualtta", lr=1.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dualtta.CollapseWarning)
-        steps = run(adapter, xs.split(size))
-    predicted = torch.cat([step.logits for step in steps])[-64:].argmax(1)
-    assert len(predicted.unique()) <= 1 + classes // 10  # it did collapse
-    assert steps[-1].collapsing
-
-
-# what people really have
-
-
-def test_state_of_a_model_that_differs_elsewhere_is_refused(tmp_path):
-    dualtta.adapt(small_net(seed=0), "tent").save(tmp_path / "state")
-    for other in (small_net(seed=1), small_net(classes=20)):
-        with pytest.raises(ValueError, match="was saved with source="):
-            dualtta.adapt(other, "tent").load(tmp_path / "state")
-    with pytest.raises(ValueError, match="was saved with statistics="):
-        dualtta.adapt(small_net(seed=0), "tent", statistics="source").load(tmp_path / "state")
-
-
-@pytest.mark.parametrize("damage", ["nan", "lacking", "shape", "random"])
-def test_a_damaged_state_is_refused_whole(tmp_path, damage):
-    from dualtta import state
-
-    adapter = dualtta.adapt(small_net(), "tent", lr=0.1)
-    run(adapter, small_stream())
-    adapter.save(tmp_path / "state")
-    tensors, about = state.read(tmp_path / "state", "dualtta-adapter")
-    if damage == "nan":
-        tensors["weights/0.1.weight"][0] = torch.nan
-    elif damage == "lacking":
-        del tensors["weights/0.1.weight"]
-    elif damage == "shape":
-        tensors["momentum/0.1.weight"] = torch.zeros(3)
-    else:
-        del tensors["random/state"]
-    about = {key: value for key, value in about.items() if key not in ("kind", "version")}
-    state.write(tmp_path / "state", "dualtta-adapter", tensors, about)
-    before = adapter.weights.values()
-    with pytest.raises(ValueError, match="is damaged"):
-        adapter.load(tmp_path / "state")
-    assert same(adapter.weights.values(), before)
 
 
 def test_masked_classes_do_not_stop_adaptation():
@@ -520,26 +362,6 @@ def test_batch_statistics_that_are_asked_for_are_used_for_a_batch_of_one_too():
     by_own = dualtta.adapt(model, "norm", statistics="batch")(x)
     torch.testing.assert_close(by_own, dualtta.adapt(model, "norm")(torch.cat([x, x]))[:1])
     assert not torch.allclose(by_own, dualtta.adapt(model, "norm")(x), atol=1e-3)
-
-
-def test_buffers_that_a_forward_changes_are_part_of_the_state(tmp_path):
-    class Counting(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner = small_net()
-            self.register_buffer("calls", torch.zeros(()))
-
-        def forward(self, x):
-            self.calls += 1
-            return self.inner(x) + self.calls
-
-    adapter, other = (dualtta.adapt(Counting(), "tent") for _ in range(2))
-    run(adapter, small_stream())
-    adapter.save(tmp_path / "state")
-    other.load(tmp_path / "state")
-    assert other.model.calls == adapter.model.calls > 0
-    adapter.reset()
-    assert adapter.model.calls == 0
 
 
 def test_autocast_around_the_whole_stream_sees_every_update():

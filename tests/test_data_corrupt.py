@@ -241,7 +241,8 @@ def test_a_target_begun_otherwise_is_refused(source, tmp_path):
 
 @pytest.mark.parametrize(("given", "size"), [((500, 375), 224), ((375, 500), 224), ((40, 300), 224), ((64, 64), 32)])
 def test_images_are_scaled_and_cut_as_torchvision_does(tmp_path, given, size):
-    torchvision = pytest.importorskip("torchvision.transforms")
+    import torchvision.transforms as torchvision
+
     pixels = np.random.RandomState(0).randint(0, 256, size=(given[1], given[0], 3)).astype(np.uint8)
     Image.fromarray(pixels).save(tmp_path / "image.png")
     steps = [torchvision.Resize(round(size * 256 / 224)), torchvision.CenterCrop(size)]

@@ -218,7 +218,6 @@ def test_any_dataset_can_be_corrupted_and_an_image_is_the_same_whatever_ran_befo
 
 
 def test_the_published_corruptions_on_the_fly(tmp_path):
-    pytest.importorskip("dualtta.corruptions")
     data = open_dataset("imagenet_c", layouts.imagenet(tmp_path / "val"), corruptions=("gaussian_noise", "contrast"))
     keeps_its_word(data)
     assert len(data) == 12

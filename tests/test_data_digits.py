@@ -71,7 +71,6 @@ def test_as_colored_mnist():
 
 
 def test_under_corruption():
-    pytest.importorskip("dualtta.corruptions")
     data = open_dataset("digits_c")
     assert len(data) == 15 * 1500
     for domain in range(15):

@@ -118,6 +118,16 @@ def test_it_needs_data():
         dualtta.estimate_fisher(small_net(), [], origin=ORIGIN, progress=False)
 
 
-def test_it_shows_its_progress(capsys):
+def test_it_shows_its_progress_and_is_silent_when_piped(monkeypatch, capfd):
+    shown = []
+
+    def track(batches, description, **options):
+        shown.append((description, options["total"], options["disable"]))
+        return batches
+
     dualtta.estimate_fisher(small_net(), small_stream(), origin=ORIGIN)
-    assert "Traceback" not in capsys.readouterr().err
+    assert capfd.readouterr() == ("", "")
+    monkeypatch.setattr("rich.progress.track", track)
+    dualtta.estimate_fisher(small_net(), small_stream(), origin=ORIGIN)
+    dualtta.estimate_fisher(small_net(), small_stream(), origin=ORIGIN, progress=False)
+    assert shown == [("Fisher importance", 4, True)]

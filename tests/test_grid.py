@@ -346,6 +346,9 @@ def test_options_choose_and_mark():
     cells = EXPERIMENTS["benchmarks"](Options(datasets=("pacs",), methods=("tent",), limit=10, seeds=(1,)))
     assert {cell.dataset for cell in cells} == {"pacs"}
     assert {cell.stream["limit"] for cell in cells} == {10}
+    token_net = EXPERIMENTS["imagenet-c"](Options(backbone="vit_small_patch16_224", methods=("dualtta",), seeds=(1,)))
+    assert {cell.settings["lr"] for cell in token_net} == {1e-4}
+    assert {cell.stream["limit"] for cell in next(EXPERIMENTS["demo"](Options(limit=50)))} == {50}  # the lower of the two
     with pytest.raises(ValueError, match="there are no weights"):
         EXPERIMENTS["benchmarks"](Options(weights="missing.pt"))
 

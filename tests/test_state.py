@@ -1,0 +1,136 @@
+"""State on disk: whole, exact, and refused where it does not belong."""
+
+import json
+
+import pytest
+import torch
+from safetensors import safe_open
+from torch import nn
+
+import dualtta
+from dualtta.testing import run, same, small_net, small_stream
+
+
+def test_state_is_one_safetensors_file_with_a_json_header(tmp_path):
+    adapter = dualtta.adapt(small_net(), "eata", epsilon=0.9, lr=0.1)
+    run(adapter, small_stream())
+    adapter.save(tmp_path / "state")
+    with safe_open(tmp_path / "state", "pt") as file:
+        header = json.loads(file.metadata()["dualtta"])
+        groups = {name.split("/")[0] for name in file.keys()}  # noqa: SIM118
+    assert header["kind"] == "dualtta-adapter"
+    assert header["made"]["method"] == "eata"
+    assert groups == {"weights", "momentum", "memory", "random"}
+    assert list(tmp_path.iterdir()) == [tmp_path / "state"]
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        (lambda: dualtta.adapt(small_net(), "sar"), "method"),
+        (lambda: dualtta.adapt(small_net(), "tent", lr=0.5), "lr="),
+        (lambda: dualtta.adapt(wider(), "tent"), "source="),
+        (lambda: dualtta.adapt(small_net(), "tent", parameters=["0.1.*"]), "source="),
+    ],
+)
+def test_the_state_of_another_adapter_is_refused(other, says, tmp_path):
+    adapter = dualtta.adapt(small_net(), "tent")
+    adapter.save(tmp_path / "state")
+    there = other()
+    before = there.weights.values()
+    with pytest.raises(ValueError, match=f"was saved with .*{says}|was saved with {says}"):
+        there.load(tmp_path / "state")
+    assert same(there.weights.values(), before)
+
+
+def wider():
+    model = small_net()
+    model[0][1].weight.data += 1
+    return model
+
+
+def test_files_that_are_no_state_are_refused(tmp_path):
+    adapter = dualtta.adapt(small_net(), "tent")
+    (tmp_path / "text").write_text("<html>not found</html>")
+    with pytest.raises(ValueError, match="is not a readable dualtta-adapter file"):
+        adapter.load(tmp_path / "text")
+    with pytest.raises(FileNotFoundError):
+        adapter.load(tmp_path / "missing")
+    from safetensors.torch import save_file
+
+    save_file({"x": torch.zeros(1)}, tmp_path / "weights")
+    with pytest.raises(ValueError, match="something else"):
+        adapter.load(tmp_path / "weights")
+    adapter.save(tmp_path / "cut")
+    (tmp_path / "cut").write_bytes((tmp_path / "cut").read_bytes()[:-100])
+    with pytest.raises(ValueError, match="is not a readable"):
+        adapter.load(tmp_path / "cut")
+
+
+def test_a_failed_save_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
+    adapter = dualtta.adapt(small_net(), "tent")
+    adapter.save(tmp_path / "state")
+    old = (tmp_path / "state").read_bytes()
+    adapter(small_stream()[0])
+
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        adapter.save(tmp_path / "state")
+    assert (tmp_path / "state").read_bytes() == old
+    assert list(tmp_path.iterdir()) == [tmp_path / "state"]
+
+
+def test_state_of_a_model_that_differs_elsewhere_is_refused(tmp_path):
+    dualtta.adapt(small_net(seed=0), "tent").save(tmp_path / "state")
+    for other in (small_net(seed=1), small_net(classes=20)):
+        with pytest.raises(ValueError, match="was saved with source="):
+            dualtta.adapt(other, "tent").load(tmp_path / "state")
+    with pytest.raises(ValueError, match="was saved with statistics="):
+        dualtta.adapt(small_net(seed=0), "tent", statistics="source").load(tmp_path / "state")
+
+
+@pytest.mark.parametrize("damage", ["nan", "lacking", "shape", "random"])
+def test_a_damaged_state_is_refused_whole(tmp_path, damage):
+    from dualtta import state
+
+    adapter = dualtta.adapt(small_net(), "tent", lr=0.1)
+    run(adapter, small_stream())
+    adapter.save(tmp_path / "state")
+    tensors, about = state.read(tmp_path / "state", "dualtta-adapter")
+    if damage == "nan":
+        tensors["weights/0.1.weight"][0] = torch.nan
+    elif damage == "lacking":
+        del tensors["weights/0.1.weight"]
+    elif damage == "shape":
+        tensors["momentum/0.1.weight"] = torch.zeros(3)
+    else:
+        del tensors["random/state"]
+    about = {key: value for key, value in about.items() if key not in ("kind", "version")}
+    state.write(tmp_path / "state", "dualtta-adapter", tensors, about)
+    before = adapter.weights.values()
+    with pytest.raises(ValueError, match="is damaged"):
+        adapter.load(tmp_path / "state")
+    assert same(adapter.weights.values(), before)
+
+
+def test_buffers_that_a_forward_changes_are_part_of_the_state(tmp_path):
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = small_net()
+            self.register_buffer("calls", torch.zeros(()))
+
+        def forward(self, x):
+            self.calls += 1
+            return self.inner(x) + self.calls
+
+    adapter, other = (dualtta.adapt(Counting(), "tent") for _ in range(2))
+    run(adapter, small_stream())
+    adapter.save(tmp_path / "state")
+    other.load(tmp_path / "state")
+    assert other.model.calls == adapter.model.calls > 0
+    adapter.reset()
+    assert adapter.model.calls == 0
