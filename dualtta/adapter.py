@@ -14,6 +14,7 @@ from dualtta.collapse import ADVICE, CHECK_EVERY, CollapseWarning, collapsing, c
 from dualtta.core import Memory, Method, Probe, Selection, Step
 from dualtta.methods import method_name, settings
 from dualtta.models.net import Net
+from dualtta.models.undo import MOMENTUM, Undo, momenta
 from dualtta.models.weights import NonFinite, Weights
 from dualtta.naming import nearest
 from dualtta.updates import Look
@@ -31,7 +32,8 @@ class Adapter:
         self.net, self.method, self.weights = net, method, weights
         self.lr, self.momentum, self.seed = lr, momentum, seed
         self._update = method.update if weights.params else None
-        self._optimizer = SGD(weights.masters.values(), lr=lr, momentum=momentum) if self._update else None
+        self._optimizer = _sgd(weights, lr, momentum) if self._update else None
+        self._undo = Undo(weights, self._optimizer) if self._optimizer else None
         self._first_memory = memory
         self._generator = torch.Generator()
         self._begin()
@@ -39,7 +41,8 @@ class Adapter:
     def _begin(self) -> None:
         self.memory: Memory = self._first_memory
         self.steps = self.skips = self.recoveries = 0
-        self.warned = False
+        self.warned = self.alarmed = False
+        self._share = 0.0  # of the last batch that was selected
         self._generator.manual_seed(self.seed)
 
     @property
@@ -51,8 +54,11 @@ class Adapter:
     @property
     def layer(self) -> str | None:
         """The layer whose feature map the method's views change; None where it has no such view."""
-        views = [view for view in self.method.views.values() if isinstance(view, FeatureView)]
-        return (views[0].layer or self.net.default_layer) if views else None
+        views = self._feature_views()
+        return self.net.layer_of(views[0]) if views else None
+
+    def _feature_views(self) -> list[FeatureView]:
+        return [view for view in self.method.views.values() if isinstance(view, FeatureView)]
 
     def __repr__(self) -> str:
         count = sum(p.numel() for p in self.weights.params.values())
@@ -63,79 +69,129 @@ class Adapter:
 
     def predict(self, x: Tensor) -> Tensor:
         """Logits by the adapted model, without adapting."""
-        self.check(x)
+        sound = self._sound(x)
         with torch.no_grad():
-            return self.net(x, lone=len(x) == 1)
+            logits = self.net(x, lone=len(x) == 1)
+        sound.insist()
+        return logits
 
     def step(self, x: Tensor, *, draws: Mapping[str, Draws] | None = None) -> Step:
         """Predict x, then adapt on it; says what happened. `draws` replays the random draws of an earlier step."""
-        self.check(x)
+        sound = self._sound(x)
         drawn = dict(draws or {})
         for name in drawn:
             if name not in self.method.views:
                 raise ValueError(f"there is no view {name!r} to replay draws for; {nearest(name, self.method.views)}")
         before = self.net.forwarded
-        with torch.inference_mode(False), torch.set_grad_enabled(self._update is not None):
+        if self.net.speed.graphs:
+            torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
+        with torch.inference_mode(False):
             x = x.clone() if x.is_inference() else x
-            look = self._look(x, drawn)
-            updated, skipped, recovered = self._learn(look, lambda among: self._look(x, drawn, among))
+            self._examine(x, sound)
+            look = self._look(x, drawn, self._graph(x), sound)
+            updated, skipped, recovered, backwards = self._learn(look, lambda among: self._again(x, drawn, among))
             alarm = self._alarm(x, look.probe) if self._update and not skipped else False
-        unseen = torch.full_like(look.probe.entropy, torch.nan)
+        drops = look.probe.drops
+        if len(drops) < 2:
+            unseen = torch.full_like(look.probe.entropy, torch.nan)
+            drops = {"alter": unseen, "preserve": unseen.clone(), **drops}
         return Step(
-            logits=look.probe.raw_logits.detach(),
+            logits=look.probe.raw_logits.detach().clone() if self.net.speed.graphs else look.probe.raw_logits.detach(),
             plus=look.selection.plus,
             minus=look.selection.minus,
             weight=look.selection.weight,
-            drops={"alter": unseen, "preserve": unseen.clone(), **look.probe.drops},
+            drops=drops,
             loss=look.loss.detach(),
             updated=updated,
             skipped=skipped,
             recovered=recovered,
             collapsing=alarm,
             forwards=self.net.forwarded - before,
+            backwards=backwards,
             draws=drawn,
         )
 
     def check(self, x: Tensor) -> None:
         """A ValueError where x is no batch that can be adapted on."""
+        self._sound(x).insist()
+
+    def _sound(self, x: Tensor) -> "Sound":
+        """Whether all of x is finite, on its way; what can be told without looking into x is said at once."""
         if not isinstance(x, Tensor) or x.ndim < 2:
             what = f"shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
             raise ValueError(f"the input must be a batch, a tensor (B, ...), not {what}")
         if not len(x):
             raise ValueError(f"the batch is empty: shape {tuple(x.shape)}")
-        if not x.isfinite().all():
-            raise ValueError("the input holds NaN or Inf: leave such samples out, or repair them before they are normalised")
+        return Sound(x)
 
-    def _look(self, x: Tensor, drawn: dict[str, Draws], among: Selection | None = None) -> Look:
-        probe = Probe(self.net, self.weights, x, self.method.views, self.memory, drawn, self._generator)
-        if self._update is not None and not probe.live_entropy.requires_grad:
-            raise ValueError("no gradient comes through the model's forward: it runs under no_grad, or never uses what adapts")
+    def _examine(self, x: Tensor, sound: "Sound") -> None:
+        """Find out, once, which shortcuts are exact on this model, where the method can make use of any."""
+        useful = self.method.needs == "selected" or self.net.micro_batch
+        if self._update is not None and useful and not self.net.examined(x.shape):
+            sound.insist()
+            self.net.examine(x, self._feature_views())
+        self.net.compile(self._feature_views())
+
+    def _graph(self, x: Tensor) -> bool | None:
+        """Whether the first forward keeps its graph: where the whole batch needs it, or most of the last one did.
+
+        Otherwise the selected are forwarded again with theirs, which costs less while they are fewer than half.
+        """
+        if self._update is None:
+            return None
+        everybody = self.method.needs == "everybody" or not self.net.shortcuts(x.shape).independent
+        return not self.net.micro_batch and (everybody or self._share > 0.5)
+
+    def _look(
+        self,
+        x: Tensor,
+        drawn: dict[str, Draws],
+        graph: bool | None,
+        sound: "Sound | None" = None,
+        among: Selection | None = None,
+    ) -> Look:
+        probe = Probe(self.net, self.weights, x, self.method.views, self.memory, drawn, self._generator, graph=graph)
+        if sound:
+            sound.insist()  # asked before the forward, heard after it: neither waits for the other
         selection = self.method.select(probe, self.memory)
         if among is not None:
             selection = selection.among(among)
         return Look(probe, selection, self.method.objective(probe, selection, self.memory))
 
-    def _learn(self, look: Look, again: Callable[[Selection], Look]) -> tuple[bool, bool, bool]:
-        """Take the update: (updated, skipped, recovered). Whatever goes wrong leaves weights and memory as they were."""
+    def _again(self, x: Tensor, drawn: dict[str, Draws], among: Selection) -> Look:
+        """Look once more, among those selected before; only at them where that is the same."""
+        if self.method.pointwise and not self.method.views and self.net.shortcuts(x.shape).independent:
+            rows = among.taking.nonzero().squeeze(1)
+            x, among = x[rows], among.rows(rows)
+        return self._look(x, drawn, graph=not self.net.micro_batch, among=among)
+
+    def _learn(self, look: Look, again: Callable[[Selection], Look]) -> tuple[bool, bool, bool, int]:
+        """Take the update: (updated, skipped, recovered, samples in its backwards). Whatever goes wrong leaves weights and
+        memory as they were."""
         self.steps += 1
-        if self._update is None or self._optimizer is None:
-            return False, False, False
+        if self._update is None or self._optimizer is None or self._undo is None:
+            return False, False, False, 0
         if not look.probe.entropy.isfinite().all():
             self.skips += 1
-            return False, True, False
-        taken = look
+            return False, True, False, 0
+        taken, backwards = look, 0
         if not look.selection.empty():
-            weights, buffers = self.weights.values(), self._buffers()
+            self._undo.mark()
+            backwards = look.probe.graphed
             try:
                 taken = self._update.apply(look, again, self.weights, self._optimizer)
+                self.weights.settle()
                 if taken.selection.empty():
-                    self._restore(weights, buffers)
+                    self._undo.back()
+                elif taken is not look:
+                    backwards += taken.probe.graphed
             except BaseException as error:
-                self._restore(weights, buffers)
+                self._undo.back()
                 if not isinstance(error, NonFinite):
                     raise
                 self.skips += 1
-                return False, True, False
+                return False, True, False, backwards
+        self._share = sum(look.selection.sizes) / len(look.selection.plus)
         remembered = self.method.remember(taken.probe, taken.selection, self.memory)
         self.memory = {**remembered, **look.probe.observed}
         recovered = self.method.lost(self.memory)
@@ -143,18 +199,19 @@ class Adapter:
             self._restore(self.weights.source, {})
             self.memory = self._first_memory
             self.recoveries += 1
-        return not taken.selection.empty(), False, recovered
+        return not taken.selection.empty(), False, recovered, backwards
 
     def _alarm(self, x: Tensor, probe: Probe) -> bool:
         """Whether the predictions are collapsing, as far as can be told after this batch."""
-        self.memory = watch(self.memory, probe.probs)
-        if suspicious(self.memory) and self.steps % CHECK_EVERY == 0:
-            self.memory = compare(self.memory, probe.prediction, self._source_logits(x).argmax(1))
-        alarm = collapsing(self.memory)
-        if alarm and not self.warned:
+        self.memory = watch(self.memory, probe.prediction, probe.probs.shape[1])
+        if self.steps % CHECK_EVERY == 0:
+            if suspicious(self.memory):
+                self.memory = compare(self.memory, probe.prediction, self._source_logits(x).argmax(1))
+            self.alarmed = collapsing(self.memory)
+        if self.alarmed and not self.warned:
             self.warned = True
             warnings.warn(ADVICE, CollapseWarning, stacklevel=4)
-        return alarm
+        return self.alarmed
 
     def _source_logits(self, x: Tensor) -> Tensor:
         """What the source model would have said."""
@@ -168,18 +225,14 @@ class Adapter:
 
     def _buffers(self) -> dict[str, Tensor]:
         """The optimiser's momentum, by parameter name."""
-        states = self._optimizer.state if self._optimizer else {}
-        found = {
-            name: states[master].get("momentum_buffer") for name, master in self.weights.masters.items() if master in states
-        }
-        return {name: value.clone() for name, value in found.items() if value is not None}
+        return momenta(self._optimizer, self.weights) if self._optimizer else {}
 
     def _restore(self, values: Mapping[str, Tensor], buffers: Mapping[str, Tensor]) -> None:
         self.weights.assign(values)
         if self._optimizer:
             self._optimizer.state.clear()
             for name, buffer in buffers.items():
-                self._optimizer.state[self.weights.masters[name]] = {"momentum_buffer": buffer.clone()}
+                self._optimizer.state[self.weights.masters[name]] = {MOMENTUM: buffer.clone()}
 
     def reset(self) -> None:
         """Back to the source model: parameters, buffers, optimiser, memory, random numbers and counts."""
@@ -213,9 +266,9 @@ class Adapter:
         device = next(iter(self.weights.masters.values())).device if self.weights.masters else torch.device("cpu")
         self._restore(groups["weights"], {name: value.to(device) for name, value in groups["momentum"].items()})
         self.weights.assign_buffers(groups["buffers"])
-        self.memory = {name: value.to(device) for name, value in groups["memory"].items()}
+        self.memory = {name: value.to(device) if value.ndim else value for name, value in groups["memory"].items()}
         self._generator.set_state(groups["random"]["state"])
-        self.steps, self.skips, self.recoveries, self.warned = about["counts"]
+        self.steps, self.skips, self.recoveries, self.warned, self.alarmed, self._share = about["counts"]
 
     def _check_state(self, path: str | Path, groups: Mapping[str, Mapping[str, Tensor]], counts: Any) -> None:
         masters, buffers = self.weights.masters, self.weights.buffers
@@ -233,5 +286,28 @@ class Adapter:
         wiring = {"statistics": self.net.statistics, "layer": self.layer, "source": self.weights.fingerprint}
         return {**own, **wiring, **settings(self.method)}
 
-    def _counts(self) -> list[int | bool]:
-        return [self.steps, self.skips, self.recoveries, self.warned]
+    def _counts(self) -> list[int | bool | float]:
+        return [self.steps, self.skips, self.recoveries, self.warned, self.alarmed, self._share]
+
+
+class Sound:
+    """Whether a batch is finite: asked of the device at once, heard when needed, so that nobody waits in between."""
+
+    def __init__(self, x: Tensor) -> None:
+        self._event = torch.cuda.Event() if x.is_cuda else None  # type: ignore[no-untyped-call]
+        self._flag = x.isfinite().all().to("cpu", non_blocking=True)
+        if self._event:
+            self._event.record()
+        else:
+            self.insist()
+
+    def insist(self) -> None:
+        if self._event:
+            self._event.synchronize()
+        if not self._flag:
+            raise ValueError("the input holds NaN or Inf: leave such samples out, or repair them before they are normalised")
+
+
+def _sgd(weights: Weights, lr: float, momentum: float) -> SGD:
+    fused = all(master.device.type in ("cpu", "cuda") for master in weights.masters.values())  # one kernel for all
+    return SGD(weights.masters.values(), lr=lr, momentum=momentum, fused=fused)

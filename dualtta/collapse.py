@@ -37,9 +37,9 @@ def spread(shares: Tensor) -> float:
     return math.exp(torch.special.entr(shares).sum().item()) - 1
 
 
-def watch(memory: Memory, probs: Tensor) -> Memory:
-    """Count this batch's predictions (B, C) into the shares of the present."""
-    return _average(memory, "watch", shares_of(probs.argmax(1), probs.shape[1]), len(probs))
+def watch(memory: Memory, predictions: Tensor, classes: int) -> Memory:
+    """Count this batch's predictions (B,) into the shares of the present."""
+    return _average(memory, "watch", shares_of(predictions, classes), len(predictions))
 
 
 def suspicious(memory: Memory) -> bool:
@@ -64,12 +64,15 @@ def collapsing(memory: Memory) -> bool:
 
 
 def shares_of(predictions: Tensor, classes: int) -> Tensor:
-    return torch.bincount(predictions, minlength=classes).float() / len(predictions)
+    # not bincount, for which the host would wait
+    return torch.zeros(classes, device=predictions.device).index_add_(
+        0, predictions, torch.full((), 1 / len(predictions), device=predictions.device).expand(len(predictions))
+    )
 
 
 def _average(memory: Memory, key: str, shares: Tensor, size: int) -> Memory:
     """A plain mean until the window is full, an exponential one from then on."""
-    seen = memory.get(f"{key}.seen", torch.zeros((), device=shares.device)) + size
+    seen = memory.get(f"{key}.seen", torch.zeros(())) + size  # on the host, which needs it
     before = memory.get(f"{key}.shares", shares)
     pace = min(1.0, size / min(seen.item(), WINDOW))
     return {**memory, f"{key}.seen": seen, f"{key}.shares": before + (shares - before) * pace}

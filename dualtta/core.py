@@ -7,6 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
+from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -73,15 +74,31 @@ class Selection:
         plus, minus = self.plus & other.plus, self.minus & other.minus
         return Selection(plus, minus, torch.where(plus | minus, self.weight, 0.0))
 
+    def rows(self, rows: Tensor) -> "Selection":
+        """This selection of a part of the batch."""
+        return Selection(self.plus[rows], self.minus[rows], self.weight[rows])
+
+    @property
+    def taking(self) -> Tensor:
+        """Who takes part at all."""
+        return self.plus | self.minus
+
+    @cached_property
+    def sizes(self) -> tuple[int, int]:
+        """How many are in D+ and in D-: the one place where the host waits for the device to know."""
+        plus, minus = torch.stack([self.plus.sum(), self.minus.sum()]).tolist()
+        return plus, minus
+
     def empty(self) -> bool:
-        return not bool((self.plus | self.minus).any())
+        return not any(self.sizes)
 
 
 class Probe:
     """All that a method may ask of the model about one batch, at the weights of this moment.
 
     `entropy`, `probs`, `confidence` (p_k) and `prediction` (k) carry no gradient, so weights made of them are detached;
-    `live_entropy` does, and only objectives use it.
+    `weighted_entropy`, `live_entropy` and `live_logits` do, and only objectives use them. Where the first forward kept no
+    graph, these forward again whom they are asked about.
     """
 
     def __init__(
@@ -93,34 +110,74 @@ class Probe:
         memory: Memory,
         draws: dict[str, Draws],
         generator: Generator,
+        *,
+        graph: bool | None = True,  # whether the first forward keeps its graph; None: nobody will ask for a gradient
     ) -> None:
         self._net, self._weights, self._x, self._views = net, weights, x, views
-        self._memory, self._draws, self._generator = memory, draws, generator
-        self.raw_logits = net(x, lone=len(x) == 1)
-        logits = widen(self.raw_logits)  # losses and drops in float32 at least, whatever autocast does
-        log_p = logits.log_softmax(1)
-        lowest = torch.finfo(log_p.dtype).min  # a class of logit -inf, masked out, adds nothing
-        self.live_entropy = -(log_p.exp() * log_p.clamp_min(lowest)).sum(1)
-        self.entropy = self.live_entropy.detach()
-        self.probs = log_p.detach().exp()
+        self._memory, self._draws, self._generator, self._graph = memory, draws, generator, graph
+        self._lone = len(x) == 1
+        self._shortcuts = net.shortcuts(x.shape)
+        taps = [net.layer_of(view) for view in views.values() if isinstance(view, FeatureView) and self._shortcuts.above]
+        with torch.set_grad_enabled(bool(graph)):
+            self.raw_logits, self._maps = net.tapped(x, taps, lone=self._lone)
+            self._first = widen(self.raw_logits)  # losses and drops in float32 at least, whatever autocast does
+        log_p = self._first.detach().log_softmax(1)
+        self.probs = log_p.exp()
+        self.entropy = entropy(log_p)
         self.confidence, self.prediction = self.probs.max(1)
-        self.max_entropy = math.log(logits.shape[1])
+        self.max_entropy = math.log(log_p.shape[1])
         self.drops: dict[str, Tensor] = {}
         self.observed: dict[str, Tensor] = {}
+        self.graphed = len(x) if graph else 0  # samples whose graph a backward goes through
 
-    def drop(self, name: str, *, kind: Drop = "absolute", only: Tensor | None = None) -> Tensor:
+    @cached_property
+    def live_logits(self) -> Tensor:
+        """The logits of the whole batch, with their gradient."""
+        if self._graph:
+            return self._first
+        self.graphed += len(self._x)
+        with torch.enable_grad():
+            return widen(self._net(self._x, lone=self._lone))
+
+    @cached_property
+    def live_entropy(self) -> Tensor:
+        """The entropy of every sample of the batch, with its gradient."""
+        with torch.enable_grad():
+            return entropy(self.live_logits.log_softmax(1))
+
+    def weighted_entropy(self, coefficients: Tensor, taking: Tensor) -> Tensor:
+        """Sum of coefficient * Ent over those who take part, with its gradient; nobody else needs a backward."""
+        if self._graph is None:
+            return (coefficients * torch.where(taking, self.entropy, 0.0)).sum()
+        if self._graph or "live_logits" in self.__dict__:
+            return (coefficients * torch.where(taking, self.live_entropy, 0.0)).sum()
+        rows = taking.nonzero().squeeze(1)
+        self.graphed += len(rows)
+        with torch.enable_grad():
+            parts = [self._net.in_graph(self._weighted_part, part, coefficients) for part in self._net.parts(rows) if len(part)]
+        return torch.stack(parts).sum() if parts else coefficients.new_zeros(())
+
+    def _weighted_part(self, rows: Tensor, coefficients: Tensor) -> Tensor:
+        live = entropy(widen(self._net(self._x[rows], lone=self._lone)).log_softmax(1))
+        return (coefficients[rows] * live).sum()
+
+    def drop(self, name: str, *, kind: Drop = "absolute", only: Tensor | None = None, suffice: Tensor | None = None) -> Tensor:
         """Diff(y, y^view) = p_k(x) - p_k(view(x)) with k the class predicted for x; NaN for whoever was not looked at.
 
         `kind="relative"` divides by p_k(x). `only` forwards the sub-batch of these samples and nobody else: a BatchNorm then
-        sees the sub-batch alone.
+        sees the sub-batch alone. `suffice` says whose drop is needed: where samples do not influence each other the others
+        are left out, and nothing else changes.
         """
-        rows = torch.arange(len(self._x), device=self._x.device) if only is None else only.nonzero().squeeze(1)
+        asked = suffice if suffice is not None and self._shortcuts.independent else only
+        rows = None if asked is None else asked.nonzero().squeeze(1)
+        draws = self._drawn(name)  # also where nobody is looked at: the next batch draws the same either way
         drops = torch.full_like(self.confidence, math.nan)
-        if len(rows):
-            with torch.no_grad():
-                probs = widen(self._view_logits(name, rows)).softmax(1)
-            seen = probs.gather(1, self.prediction[rows, None]).squeeze(1)
-            drops[rows] = self.confidence[rows] - seen
+        with torch.no_grad():
+            logits = self._view_logits(name, draws, rows, alone=only is not None)
+        if logits is not None:
+            looked = slice(None) if rows is None else rows
+            seen = widen(logits).softmax(1).gather(1, self.prediction[looked, None]).squeeze(1)
+            drops[looked] = self.confidence[looked] - seen
         if kind == "relative":
             drops = drops / self.confidence
         self.drops[name] = drops
@@ -130,22 +187,47 @@ class Probe:
         """Sum of F (theta - theta_source)^2 over the adapted parameters, with F[name] the importance of each."""
         return self._weights.drift(importance)
 
-    def _view_logits(self, name: str, rows: Tensor) -> Tensor:
-        view, x = self._views[name], self._x
+    def _view_logits(self, name: str, draws: Draws, rows: Tensor | None, *, alone: bool) -> Tensor | None:
+        """Logits under a view, of these rows or of all; None for no rows. `alone`: the rows are a batch of their own."""
+        view, x, nobody = self._views[name], self._x, rows is not None and not len(rows)
+        if nobody and (alone or isinstance(view, InputView)):
+            return None
+        if isinstance(view, InputView):
+            seen = view.transform(x, draws)
+            return self._net(seen if rows is None else seen[rows], lone=self._lone)
+        assert isinstance(view, FeatureView)
+        memory = {key.removeprefix(f"{name}."): value for key, value in self._memory.items() if key.startswith(f"{name}.")}
+        z = self._maps.get(self._net.layer_of(view))
+        if alone and rows is not None:
+            draws = tuple(d[rows] for d in draws)
+        if z is not None and (not alone or self._shortcuts.independent):
+            z, rows = (z[rows], None) if alone and rows is not None else (z, rows)
+            styled, observed = self._net.restyle(view, z, draws, memory, rows)
+            logits = None if nobody else self._net.above(self._net.layer_of(view), styled, x, lone=self._lone)
+        else:
+            own = x[rows] if alone and rows is not None else x
+            logits, observed = self._net.through(view, own, draws, memory, lone=self._lone)
+            logits = logits if alone or rows is None else logits[rows]
+        self.observed |= {f"{name}.{key}": value for key, value in observed.items()}
+        return logits
+
+    def _drawn(self, name: str) -> Draws:
+        x = self._x
         if name not in self._draws:
-            self._draws[name] = view.draw(x, self._generator)
+            self._draws[name] = self._views[name].draw(x, self._generator)
         if any(len(drawn) != len(x) for drawn in self._draws[name]):
             raise ValueError(f"the draws of {name!r} are for {len(self._draws[name][0])} samples, the batch has {len(x)}")
         narrow = x.device.type == "mps"  # the one device without float64
-        draws = tuple(d.to(x.device, torch.float32 if narrow else d.dtype) for d in self._draws[name])
-        lone = len(x) == 1
-        if isinstance(view, InputView):
-            return self._net(view.transform(x, draws)[rows], lone=lone)
-        assert isinstance(view, FeatureView)
-        mine = {key.removeprefix(f"{name}."): value for key, value in self._memory.items() if key.startswith(f"{name}.")}
-        logits, observed = self._net.through(view, x[rows], tuple(d[rows] for d in draws), mine, lone=lone)
-        self.observed |= {f"{name}.{key}": value for key, value in observed.items()}
-        return logits
+        return tuple(d.to(x.device, torch.float32 if narrow else d.dtype, non_blocking=True) for d in self._draws[name])
+
+
+def entropy(log_p: Tensor) -> Tensor:
+    """Ent of log-probabilities (B, C); a class of probability zero, masked out by a logit of -inf, adds nothing.
+
+    >>> entropy(torch.tensor([[0.5, 0.5, 0.0]]).log()).exp()
+    tensor([2.0000])
+    """
+    return -(log_p.exp() * log_p.clamp_min(torch.finfo(log_p.dtype).min)).sum(1)
 
 
 def widen(logits: Tensor) -> Tensor:
@@ -157,10 +239,10 @@ def entropy_objective(probe: Probe, selection: Selection, lam: float = 0.0, redu
     """L = sum over D+ of alpha Ent - lam * sum over D- of beta Ent, or the same with means; an empty set contributes 0."""
 
     def term(mask: Tensor) -> Tensor:
-        terms = selection.weight[mask] * probe.live_entropy[mask]  # index first: what is not selected may be NaN
-        return terms.sum() if reduction == "sum" else terms.sum() / max(len(terms), 1)
+        size = 1 if reduction == "sum" else mask.sum().clamp_min(1)
+        return torch.where(mask, selection.weight, 0.0) / size
 
-    return term(selection.plus) - lam * term(selection.minus)
+    return probe.weighted_entropy(term(selection.plus) - lam * term(selection.minus), selection.taking)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +254,8 @@ class Method(ABC):
     """
 
     statistics: ClassVar[Literal["batch", "source"]] = "batch"  # what BatchNorm normalises by
+    needs: ClassVar[Literal["selected", "everybody"]] = "selected"  # whose gradient the objective asks for
+    pointwise: ClassVar[bool] = False  # `select` judges each sample by itself: SAM may look again at a part of the batch
     spare: float = within(0.0, 0, 1)  # the share of the depth, from the output down, whose norm layers are left alone
 
     def __post_init__(self) -> None:
@@ -221,5 +305,6 @@ class Step:
     skipped: bool  # an update was due, but loss, gradient or result was not finite
     recovered: bool  # the method gave the model up and returned to the source
     collapsing: bool  # predictions concentrate while their entropy leaves where it was
-    forwards: int  # samples forwarded, views included
+    forwards: int  # samples forwarded, views included; a view that starts at its layer counts as a whole one
+    backwards: int  # samples that a gradient went back through
     draws: dict[str, Draws]  # the views' random draws: `step(x, draws=...)` replays them

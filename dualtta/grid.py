@@ -50,6 +50,7 @@ class Cell:
     weights: str | None = None  # a file below the data folder, or "pretrained"; None without a source: random weights
     weights_hash: str = ""  # of that file's content
     fisher: Mapping[str, Any] | None = None  # EATA: {"dataset", "choices", "samples"} of the importances
+    speed: str = "safe"  # a word of `dualtta.speed`
     stage: str = "result"  # "tuning": chooses settings, is never reported; no part of the key
 
     def describe(self) -> dict[str, Any]:
@@ -61,6 +62,7 @@ class Cell:
             "scenario": {"name": self.scenario, **self.stream},
             "fisher": dict(self.fisher) if self.fisher else None,
             "seed": self.seed,
+            **({"speed": self.speed} if self.speed != "safe" else {}),
         }
 
     @property
@@ -131,7 +133,7 @@ def compute(cell: Cell, place: Place, notice: Notice = deaf) -> records.Files:
     stream = make_scenario(cell.scenario, **cell.stream).stream(dataset, cell.seed)
     model.to(place.device)
     fisher = importances(cell, place, model, preprocess)
-    adapter = adapt(model, cell.method, seed=cell.seed, fisher=fisher, **cell.settings)
+    adapter = adapt(model, cell.method, seed=cell.seed, fisher=fisher, speed=cell.speed, **cell.settings)
     if place.device.startswith("cuda"):
         torch.cuda.reset_peak_memory_stats()
 

@@ -77,7 +77,7 @@ def try_out(cell: Cell, place: Place) -> float:
         model, preprocess = open_model(cell.model, len(dataset.classes))
     stream = make_scenario(cell.scenario, **cell.stream).stream(dataset, cell.seed)
     batches = sum(1 for _ in stream.batches())
-    adapter = adapt(model.to(place.device), cell.method, **cell.settings)
+    adapter = adapt(model.to(place.device), cell.method, speed=cell.speed, **cell.settings)
     opened = time.perf_counter() - begun
     seconds = []
     last = time.perf_counter()

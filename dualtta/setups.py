@@ -24,6 +24,7 @@ class Options:
     limit: int | None = None  # at most so many samples of a domain
     batch_size: int = 64
     backbone: str | None = None  # instead of the paper's ResNet-50
+    speed: str = "safe"  # a word of `dualtta.speed`
     weights: str = "pretrained"  # what ERM starts from, and ImageNet models run with: a file below the data folder, or the hub
     root: Path | None = None
 
@@ -73,6 +74,7 @@ class Setup:
                 source=self.source,
                 weights=self.weights,
                 weights_hash=content_hash(options.root, self.weights),
+                speed=options.speed,
                 fisher=self.fisher() if method.startswith("eata") else None,
             )
             for seed in options.seeds

@@ -30,7 +30,7 @@ class Update(ABC):
     def apply(self, look: Look, again: Again, weights: Weights, optimizer: Optimizer) -> Look:
         """Move the weights and return the look that the step was taken on.
 
-        Where that look selects nobody, or a gradient is not finite (NonFinite is raised), the caller puts the weights back.
+        Where that look selects nobody, or something is not finite (NonFinite is raised), the caller puts the weights back.
         """
 
 
@@ -57,6 +57,7 @@ class Sharpen(Update):
         weights.backward(look.loss)
         weights.climb(self.rho)
         climbed = again(look.selection)
+        weights.settle()  # weights that are not finite select nobody, and that is another matter
         if not climbed.selection.empty():
             weights.backward(climbed.loss)
             weights.assign(original)

@@ -16,9 +16,11 @@ from dualtta.core import Memory, Method
 from dualtta.fisher import PREFIX, Fisher
 from dualtta.methods import make_method
 from dualtta.models.depth import adapted_parameters, default_lr
-from dualtta.models.net import Net, Statistics
+from dualtta.models.net import Net
+from dualtta.models.statistics import Statistics
 from dualtta.models.weights import Weights
 from dualtta.naming import nearest
+from dualtta.speed import Speed, find_speed
 from dualtta.views import FeatureView
 
 
@@ -35,6 +37,7 @@ def adapt(
     fisher: Fisher | str | Path | None = None,
     copy: bool = True,
     seed: int = 0,
+    speed: str | Speed = "safe",
     **hyperparameters: Any,
 ) -> Adapter:
     """Wrap a classifier so that it adapts itself to the data it meets, without labels.
@@ -53,6 +56,7 @@ def adapt(
         fisher: EATA's importances, from `estimate_fisher` or the file it wrote.
         copy: adapt a copy; False adapts the caller's model in place, and leaves its BatchNorm layers in the mode they adapt in.
         seed: of the adapter's own random numbers; the global generator is left alone.
+        speed: "naive", "safe" (savings that change no result), "fast" (on a GPU: bfloat16, compiled), or a `Speed`.
 
     >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 10))
     >>> adapter = adapt(net, "tent", lr=1e-3)
@@ -66,7 +70,8 @@ def adapt(
         if copy:
             model = _copied(model)
         alone: Literal["source", "batch"] = "source" if statistics is None else "batch"
-        net = Net(model, logits, chosen.statistics if statistics is None else statistics, layer, alone)
+        pace = find_speed(speed, any(p.is_cuda for p in model.parameters()))
+        net = Net(model, logits, chosen.statistics if statistics is None else statistics, layer, alone, pace)
         names = parameter_names(model, parameters, chosen)
         if any(isinstance(view, FeatureView) and not view.layer for view in chosen.views.values()):
             net.default_layer  # noqa: B018 (an error about it belongs here, not in the first step)

@@ -81,7 +81,7 @@ def test_one_real_step_on_every_family(family):
     torch.manual_seed(0)
     model = wake(make()).double()  # where the smallest step shows
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    adapter = dualtta.adapt(model, "dualtta", lr=0.1, tau_sa=-1, tau_sp=1)  # these thresholds let everybody in
+    adapter = dualtta.adapt(model, "dualtta", lr=0.1, tau_sa=-1, tau_sp=1, speed="naive")  # these thresholds let everybody in
     reached = []
     handle = adapter.model.get_submodule(layer).register_forward_hook(lambda *args: reached.append(args[2].shape))
     step = adapter.step(torch.randn(4, 3, side, side, dtype=torch.float64))

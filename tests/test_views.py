@@ -283,7 +283,7 @@ def test_sets_are_disjoint_drops_bounded_and_weights_positive(seed, tau_sa, tau_
     assert not (step.plus & step.minus).any()
     assert (step.weight[step.plus | step.minus] > 0).all()
     for drop in step.drops.values():
-        assert (drop <= confidence + 1e-6).all()
+        assert (drop.isnan() | (drop <= confidence + 1e-6)).all()
 
 
 def test_a_view_of_the_whole_model_does_not_touch_it():

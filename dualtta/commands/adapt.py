@@ -22,6 +22,7 @@ def adapt(
     save_every: float = 5.0,
     device: str | None = None,
     seed: int = 0,
+    speed: str = "safe",
     json: bool = False,
 ) -> int:
     """Adapt a model of your own over a folder of unlabelled images; predictions go to a CSV as they are made.
@@ -41,6 +42,7 @@ def adapt(
         save_every: Seconds between two saves of the state.
         device: cpu, cuda, cuda:1, ...; unless told, the first GPU where there is one.
         seed: Of the method's random draws.
+        speed: naive, safe (savings that change no result) or fast (on a GPU: bfloat16, compiled).
         json: Print a summary as JSON.
     """
     from dualtta.deploy import adapt_folder
@@ -51,7 +53,7 @@ def adapt(
 
     chosen, place = parse_method(method, set), pick_device(device)
     deployed = open_deployed(model, weights, classes)
-    adapter = make_adapter(deployed.model.to(place), chosen, lr=lr, seed=seed, copy=False)
+    adapter = make_adapter(deployed.model.to(place), chosen, lr=lr, seed=seed, copy=False, speed=speed)
     with Interruption() as interruption:
         summary: dict[str, Any] = adapt_folder(
             adapter,

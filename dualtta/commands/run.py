@@ -19,6 +19,7 @@ def run(
     batch_size: int = 64,
     backbone: str | None = None,
     weights: str = "pretrained",
+    speed: str = "safe",
     launcher: str = "local",
     jobs: int | None = None,
     device: str | None = None,
@@ -39,6 +40,7 @@ def run(
         batch_size: Samples in a batch.
         backbone: A model instead of the paper's.
         weights: A file below the data folder, or "pretrained" for the hub's.
+        speed: naive, safe (savings that change no result) or fast (on a GPU: bfloat16, compiled).
         launcher: local, processes, ray, or dry (shows the plan and its time).
         jobs: Cells at a time; as many as there are GPUs or cores unless told.
         device: cpu or cuda; cuda where there is one unless told.
@@ -71,6 +73,7 @@ def run(
         batch_size=batch_size,
         backbone=backbone,
         weights=weights,
+        speed=speed,
         root=root,
     )
     _check(options)
@@ -151,6 +154,7 @@ def _check(options: Any) -> None:
     from dualtta.methods import METHODS
     from dualtta.naming import nearest
     from dualtta.protocols import PROTOCOLS
+    from dualtta.speed import SPEEDS
 
     for what, names, known in (("method", options.methods, METHODS), ("dataset", options.datasets, DATASETS)):
         for name in names or ():
@@ -158,6 +162,8 @@ def _check(options: Any) -> None:
                 raise ValueError(f"there is no {what} {name!r}; {nearest(name, known)}")
     if options.protocol not in PROTOCOLS:
         raise ValueError(f"there is no protocol {options.protocol!r}; {nearest(options.protocol, PROTOCOLS)}")
+    if options.speed not in SPEEDS:
+        raise ValueError(f"there is no speed {options.speed!r}; {nearest(options.speed, SPEEDS)}")
     for name in ("limit", "batch_size"):
         value = getattr(options, name)
         if value is not None and value < 1:

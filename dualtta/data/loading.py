@@ -90,11 +90,11 @@ def load(
     with _opencv_at_rest():
         arriving = iter(loader)  # starts the workers
     last = -1
-    for (segment, indices), pixels in zip(pairs, arriving, strict=True):
+    for (segment, indices), pixels in zip(pairs, _ahead(arriving, device), strict=True):
         if isinstance(pixels, str):
             raise ValueError(pixels)
         yield Batch(
-            preprocess.normalise(pixels.to(device, non_blocking=True)),
+            preprocess.normalise(pixels),
             torch.from_numpy(indices),
             torch.from_numpy(dataset.labels[indices]),
             torch.from_numpy(dataset.domain[indices]),
@@ -103,6 +103,30 @@ def load(
             segment != last and stream.segments[segment].reset,
         )
         last = segment
+
+
+def _ahead(arriving: Iterator[Tensor | str], device: torch.device) -> Iterator[Tensor | str]:
+    """Each batch on the device; on a GPU the next one is copied on a stream of its own while this one is worked on."""
+    if device.type != "cuda":
+        yield from (pixels if isinstance(pixels, str) else pixels.to(device) for pixels in arriving)
+        return
+    side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+    def fetch() -> Tensor | str | None:
+        pixels = next(arriving, None)
+        if isinstance(pixels, Tensor):
+            with torch.cuda.stream(side):
+                return pixels.to(device, non_blocking=True)
+        return pixels
+
+    ready = fetch()
+    while ready is not None:
+        now, present = ready, torch.cuda.current_stream(device)
+        if isinstance(now, Tensor):
+            present.wait_stream(side)
+            now.record_stream(present)
+        ready = fetch() if isinstance(now, Tensor) else None  # after an error nothing follows
+        yield now
 
 
 @contextmanager

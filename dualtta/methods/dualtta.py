@@ -31,10 +31,13 @@ class DualTTA(Method):
     reduction: Reduction = one_of("sum", "mean")  # as printed, or each set averaged over itself
 
     def select(self, probe: Probe, memory: Memory) -> Selection:
-        diff_sa, diff_sp = probe.drop("alter", kind=self.drop), probe.drop("preserve", kind=self.drop)
+        everybody = torch.ones_like(probe.prediction, dtype=torch.bool)
+        bounded = self.drop == "absolute" and self.filter_sa and self.filter_sp  # a drop cannot exceed the confidence p_k
+        may_break = probe.confidence > self.tau_sp if bounded else everybody
 
-        everybody = torch.ones_like(diff_sa, dtype=torch.bool)
+        diff_sa = probe.drop("alter", kind=self.drop, suffice=may_break | (probe.confidence > self.tau_sa))
         falls, stays = (diff_sa > self.tau_sa, diff_sa < self.tau_sa) if self.filter_sa else (everybody, everybody)
+        diff_sp = probe.drop("preserve", kind=self.drop, suffice=falls | (stays & may_break))
         holds, breaks = (diff_sp < self.tau_sp, diff_sp > self.tau_sp) if self.filter_sp else (everybody, everybody)
         plus, minus = falls & holds, stays & breaks
         if not (self.filter_sa or self.filter_sp):

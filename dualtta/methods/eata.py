@@ -6,6 +6,7 @@ paper's ETA.
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
@@ -53,7 +54,8 @@ class EATA(Method):
 
     def remember(self, probe: Probe, selection: Selection, memory: Memory) -> Memory:
         """n <- 0.9 n + 0.1 (mean prediction over D+)."""
-        if not selection.plus.any():
+        size, _ = selection.sizes
+        if not size:
             return memory
-        mean = probe.probs[selection.plus].mean(0)
+        mean = torch.where(selection.plus[:, None], probe.probs, 0.0).sum(0) / size
         return {**memory, AVERAGE: 0.9 * memory[AVERAGE] + 0.1 * mean if AVERAGE in memory else mean}

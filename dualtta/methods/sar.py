@@ -5,6 +5,7 @@ nothing is selected takes no step.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -18,6 +19,7 @@ EMA = "ema"  # the moving average of the entropy at the climbed weights
 class SAR(Method):
     """Minimise the entropy of reliable samples, and its sharpness; return to the source when entropy is suspiciously low."""
 
+    pointwise: ClassVar[bool] = True
     spare: float = within(0.25, 0, 1)
     ent0: float = within(0.4, 0)  # the entropy threshold, as a share of ln C
     rho: float = within(0.05, 0)  # how far SAM climbs
@@ -33,9 +35,9 @@ class SAR(Method):
 
     def remember(self, probe: Probe, selection: Selection, memory: Memory) -> Memory:
         """ema <- 0.9 ema + 0.1 (mean entropy of the re-selected)."""
-        if not selection.plus.any():
+        if selection.empty():
             return memory
-        mean = probe.entropy[selection.plus].mean()
+        mean = torch.where(selection.plus, probe.entropy, 0.0).sum() / selection.sizes[0]
         return {**memory, EMA: 0.9 * memory[EMA] + 0.1 * mean if EMA in memory else mean}
 
     def lost(self, memory: Memory) -> bool:

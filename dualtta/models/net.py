@@ -1,24 +1,25 @@
 """A classifier wired for adaptation: how its norm layers normalise, how its logits are read, how a feature map is changed."""
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch.utils.checkpoint import checkpoint
 
-from dualtta.models.depth import style_layer
+from dualtta.models.depth import is_convolution, style_layer
 from dualtta.models.layout import channel_axis, prefix_tokens
 from dualtta.models.norms import batch_norms
+from dualtta.models.passes import Compiled, Maps, Passes, WiringError, feature_map, hooked, padded, replaced
+from dualtta.models.shortcuts import LONE, NONE, Shortcuts, agree
+from dualtta.models.statistics import Statistics, check_statistics, normalising
+from dualtta.speed import SPEEDS, Speed
 from dualtta.views.base import Draws, FeatureView
 
-Statistics = Literal["batch", "source"] | float  # a number: the share of the batch in a blend with the source's
-
-
-class WiringError(ValueError):
-    """A layer that cannot be used; its message says what to do, so nobody wraps it in another."""
+SAFE = SPEEDS["safe"]
+BUCKET = 8  # samples: where samples are independent, compiled passes see multiples of it
 
 
 class Net:
@@ -34,54 +35,153 @@ class Net:
         statistics: Statistics,
         layer: str | None,
         alone: Literal["source", "batch"] = "source",
+        speed: Speed = SAFE,
     ) -> None:
-        share = isinstance(statistics, float | int) and not isinstance(statistics, bool) and 0 <= statistics <= 1
-        if not share and (not isinstance(statistics, str) or statistics not in ("batch", "source")):
-            raise ValueError(f'statistics must be "batch", "source" or a share of the batch from 0 to 1, not {statistics!r}')
+        check_statistics(statistics)
         self.model, self.statistics, self.alone = model.eval(), statistics, alone
         self._read, self._layer = read, layer
         self._layouts: dict[tuple[str, torch.Size], tuple[int, int]] = {}
+        self._found: dict[torch.Size, Shortcuts] = {}  # by the shape of a sample
         self.batch_norms = batch_norms(model)
+        self.speed, self.micro_batch = speed, speed.micro_batch
+        if self.micro_batch and self.coupled():
+            raise ValueError('micro_batch= needs independent samples, and BatchNorm mixes them: statistics="source" does not')
+        self._plain = self._passes = Passes(model)
         self.forwarded = 0
         if layer is not None:
             self._module(layer)
+        if speed.channels_last and any(map(is_convolution, model.modules())):
+            model.to(memory_format=torch.channels_last)
 
     def __call__(self, x: Tensor, *, lone: bool = False) -> Tensor:
         """Logits (B, C). `lone`: the stream's batch is a single sample."""
-        lone = lone and self.alone == "source"
-        single = len(x) == 1 and not lone and bool(self.batch_norms)
-        if self.model.training:  # somebody called train() on it
-            self.model.eval()
-        with self._normalising(lone):
+        return self.tapped(x, (), lone=lone)[0]
+
+    def tapped(self, x: Tensor, names: Iterable[str], *, lone: bool = False) -> tuple[Tensor, Maps]:
+        """Logits, and the feature maps that these layers gave on the way; one that is not to be had is left out."""
+        if len(x) == 1 and self.coupled(lone):
             # one sample, twice: the same batch statistics, without torch's refusal of one value a channel
-            output = self._output(torch.cat([x, x]) if single else x)
-        logits = self._checked(output, 2 if single else len(x), x)
+            self.forwarded -= 1
+            return self._whole(torch.cat([x, x]), (), lone)[0][:1], {}
+        if torch.is_grad_enabled() or not self.micro_batch:
+            return self._whole(x, names, lone)
+        logits, maps = zip(*(self._whole(part, names, lone) for part in self.parts(x)), strict=True)
+        return torch.cat(logits), {name: torch.cat([m[name] for m in maps]) for name in names if all(name in m for m in maps)}
+
+    def _whole(self, x: Tensor, names: Iterable[str], lone: bool) -> tuple[Tensor, Maps]:
+        filled = self._filled(x)
+        with self._ready(x, lone):
+            output, maps = self._passes.whole(self._laid_out(filled), names)
         self.forwarded += len(x)
-        return logits[: len(x)]
+        return self._checked(output, len(filled), x)[: len(x)], {name: z[: len(x)] for name, z in maps.items()}
+
+    def above(self, name: str, z: Tensor, x: Tensor, *, lone: bool = False) -> Tensor:
+        """Logits (B, C) of the layers above `name`, given its output z (B, ...). The layers below see next to nothing."""
+        few = self._laid_out(x[:2] if self.coupled(lone) else x[:1])  # BatchNorm refuses one value a channel
+        logits = []
+        for part in self.parts(z):
+            filled = self._filled(part)
+            with self._ready(x, lone):
+                output = self._passes.above(name, few, filled)
+            self.forwarded += len(part)
+            logits.append(self._checked(output, len(filled), x)[: len(part)])
+        return torch.cat(logits) if len(logits) > 1 else logits[0]
 
     def through(
         self, view: FeatureView, x: Tensor, draws: Draws, memory: Mapping[str, Tensor], *, lone: bool = False
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Logits with the feature map at the view's layer transformed on its way, and what the view observed."""
-        name = view.layer or self._layer or self.default_layer
+        name = self.layer_of(view)
         observed: dict[str, Tensor] | None = None
 
         def change(module: nn.Module, args: Any, output: Any) -> Any:
             nonlocal observed
-            z = output[0] if isinstance(output, tuple) else output
-            if not isinstance(z, Tensor):
-                raise WiringError(f"the layer {name!r} gives {type(z).__name__}, not a feature map: name another with layer=")
+            z = feature_map(name, output)
             restyled, observed = view.transform(z, draws, *self._layout(name, module, z), memory)
-            return (restyled, *output[1:]) if isinstance(output, tuple) else restyled
+            return replaced(output, restyled)
 
-        handle = self._module(name).register_forward_hook(change)
-        try:
-            logits = self(x, lone=lone)
-        finally:
-            handle.remove()
+        twice = len(x) == 1 and self.coupled(lone)
+        own = torch.cat([x, x]) if twice else x
+        with hooked(self._module(name), change), self._ready(x, lone):
+            output, _ = self._plain.whole(self._laid_out(own), ())
+        self.forwarded += len(x)
         if observed is None:
             raise ValueError(f"the forward pass does not reach the layer {name!r}: name another with layer=")
-        return logits, observed
+        return self._checked(output, len(own), x)[: len(x)], observed
+
+    def restyle(
+        self, view: FeatureView, z: Tensor, draws: Draws, memory: Mapping[str, Tensor], rows: Tensor | None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """What the view makes of the feature map of a whole batch, for these rows or all, and what it observed."""
+        name = self.layer_of(view)
+        layout = self._layout(name, self._module(name), z)
+        if rows is None:
+            return view.transform(z, draws, *layout, memory)
+        return view.transform_some(z, draws, *layout, memory, rows)
+
+    def parts(self, x: Tensor) -> tuple[Tensor, ...]:
+        """A batch as it is forwarded: whole, or in micro-batches."""
+        return torch.split(x, self.micro_batch) if self.micro_batch else (x,)
+
+    def in_graph(self, forward: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+        """A forward for a gradient; of micro-batches only the inputs are kept, and the backward forwards them again."""
+        if not self.micro_batch:
+            return forward(*inputs)
+        result: Tensor = checkpoint(forward, *inputs, use_reentrant=False, preserve_rng_state=False)
+        return result
+
+    def shortcuts(self, shape: torch.Size) -> Shortcuts:
+        """What is known to be exact for batches of this shape, `examine` having been there."""
+        if shape[0] == 1:
+            return LONE if self.speed.shortcuts and not self.coupled(lone=True) else NONE
+        return self._found.get(shape[1:], NONE)
+
+    def examined(self, shape: torch.Size) -> bool:
+        return not self.speed.shortcuts or shape[0] == 1 or shape[1:] in self._found
+
+    def examine(self, x: Tensor, views: Iterable[FeatureView]) -> None:
+        """Find out on this batch which shortcuts are exact; once for each shape of sample."""
+        names = {self.layer_of(view) for view in views}
+        before, buffers, micro = self.forwarded, {buffer: buffer.clone() for buffer in self.model.buffers()}, self.micro_batch
+        passes, self._passes = self._passes, self._plain
+        self.micro_batch = None  # in parts, nobody would influence anybody
+        try:
+            with torch.no_grad():
+                found = self._find(x, names)
+                for buffer, value in buffers.items():
+                    buffer.copy_(value)
+        finally:
+            self.forwarded, self.micro_batch, self._passes = before, micro, passes
+        if micro and not found.independent:
+            raise ValueError("micro_batch= needs a model whose samples do not influence each other, and here they do")
+        self._found[x.shape[1:]] = found
+
+    def _find(self, x: Tensor, names: set[str]) -> Shortcuts:
+        try:
+            logits, maps = self.tapped(x, names)
+            if maps.keys() != names:
+                logits, maps = self.tapped(x, names)  # now it is known whose output is overwritten
+            half, other = x[: len(x) // 2], 0.5 * x[:1]  # whoever is influenced by others is influenced by this one
+            free = not self.coupled() and agree(self(torch.cat([half, other]))[: len(half)], logits[: len(half)])
+            starts = maps.keys() == names and all(agree(self.above(name, z, 0.5 * x), logits) for name, z in maps.items())
+        except ValueError:  # a model that takes no other batch than this
+            return NONE
+        return Shortcuts(independent=free, above=starts)
+
+    def compile(self, views: Iterable[FeatureView]) -> None:
+        """From now on the passes are compiled, where that was asked for. Blended statistics are set by hooks, and stay."""
+        blended = not isinstance(self.statistics, str) and bool(self.batch_norms)
+        if not self.speed.compile or blended or isinstance(self._passes, Compiled):
+            return
+        names = {self.layer_of(view) for view in views}
+        self._passes = Compiled(self.model, names.pop() if len(names) == 1 else None, **self.speed.compile_options())
+
+    def coupled(self, lone: bool = False) -> bool:
+        """Whether BatchNorm makes the samples of a batch influence each other."""
+        return bool(self.batch_norms) and self.statistics not in ("source", 0) and not (lone and self.alone == "source")
+
+    def layer_of(self, view: FeatureView) -> str:
+        return view.layer or self.default_layer
 
     @property
     def default_layer(self) -> str:
@@ -90,24 +190,42 @@ class Net:
             self._layer = style_layer(self.model)
         return self._layer
 
-    def _output(self, x: Tensor) -> Any:
-        try:
-            return self.model(x)
-        except (torch.OutOfMemoryError, WiringError):
-            raise
-        except (RuntimeError, AssertionError, ValueError, TypeError, IndexError, AttributeError) as error:
-            # what torch's, timm's and home-made layers raise on a shape they cannot take
-            said = str(error).strip().split("\n")[0]
-            what = f"shape {tuple(x.shape)}, {x.dtype}, on {x.device}"
-            way = " (one image is a batch of one: x[None])" if x.ndim == 3 else ""
-            raise ValueError(f"the model failed on an input of {what}{way}: {said}") from error
+    @contextmanager
+    def _ready(self, x: Tensor, lone: bool) -> Iterator[None]:
+        """The model in its mode and precision; what it raises on an input it cannot take is said in one line."""
+        if self.model.training:  # somebody called train() on it
+            self.model.eval()
+        with ExitStack() as stack:
+            stack.enter_context(normalising(self.batch_norms, self.statistics, lone=lone and self.alone == "source"))
+            if self.speed.precision:
+                stack.enter_context(torch.autocast(x.device.type, torch.bfloat16))
+            try:
+                yield
+            except (torch.OutOfMemoryError, WiringError):
+                raise
+            except (RuntimeError, AssertionError, ValueError, TypeError, IndexError, AttributeError) as error:
+                # what torch's, timm's and home-made layers raise on a shape they cannot take
+                said = str(error).strip().split("\n")[0]
+                what = f"shape {tuple(x.shape)}, {x.dtype}, on {x.device}"
+                way = " (one image is a batch of one: x[None])" if x.ndim == 3 else ""
+                raise ValueError(f"the model failed on an input of {what}{way}: {said}") from error
+
+    def _laid_out(self, x: Tensor) -> Tensor:
+        return x.contiguous(memory_format=torch.channels_last) if self.speed.channels_last and x.ndim == 4 else x
+
+    def _filled(self, x: Tensor) -> Tensor:
+        """Compiled passes of independent samples see few sizes."""
+        return padded(x, BUCKET) if isinstance(self._passes, Compiled) and not self.coupled() else x
 
     def _module(self, name: str) -> nn.Module:
-        modules: dict[str, nn.Module] = dict(self.model.named_modules())
-        if name not in modules or not name:
-            near = difflib.get_close_matches(name, modules, 3) or list(modules)[1:6]
-            raise ValueError(f"the model has no layer {name!r}; near it: {', '.join(near)}")
-        return modules[name]
+        try:
+            if name:
+                return self.model.get_submodule(name)
+        except AttributeError:
+            pass
+        modules = dict(self.model.named_modules())
+        near = difflib.get_close_matches(name, modules, 3) or list(modules)[1:6]
+        raise ValueError(f"the model has no layer {name!r}; near it: {', '.join(near)}")
 
     def _layout(self, name: str, module: nn.Module, z: Tensor) -> tuple[int, int]:
         key = (name, z.shape[1:])
@@ -115,26 +233,6 @@ class Net:
             channel = channel_axis(module, z)
             self._layouts[key] = channel, prefix_tokens(self.model, z) if z.ndim == 3 and channel == -1 else 0
         return self._layouts[key]
-
-    @contextmanager
-    def _normalising(self, lone: bool) -> Iterator[None]:
-        """BatchNorm by the chosen statistics while this lasts. A stream's batch of one goes by the source's."""
-        batch = self.statistics == "batch" and not lone
-        self._set_mode(batch)  # at every call: whoever holds the model may have called eval() on it
-        try:
-            with ExitStack() as stack:
-                if isinstance(self.statistics, float | int) and not lone:
-                    for norm in self.batch_norms:
-                        stack.enter_context(_blended(norm, float(self.statistics)))
-                yield
-        finally:
-            if lone:
-                self._set_mode(self.statistics == "batch")  # so that the model itself predicts as the adapter does
-
-    def _set_mode(self, batch: bool) -> None:
-        for norm in self.batch_norms:
-            norm.training = batch
-            norm.track_running_stats = not batch  # with False, training mode leaves the running statistics alone
 
     def _checked(self, output: Any, size: int, x: Tensor) -> Tensor:
         logits = self._read(output) if self._read else output
@@ -154,24 +252,3 @@ class Net:
                 "logits=lambda z: torch.cat([torch.zeros_like(z), z], 1)"
             )
         return logits
-
-
-@contextmanager
-def _blended(norm: _BatchNorm, share: float) -> Iterator[None]:
-    """Normalise by (1 - share) of the running statistics and `share` of the batch's; no gradient flows through them."""
-    mean, var = norm.running_mean, norm.running_var
-    if mean is None or var is None:
-        yield  # it has only ever normalised by the batch
-        return
-
-    def blend(module: nn.Module, args: tuple[Tensor, ...]) -> None:
-        others = tuple(i for i in range(args[0].ndim) if i != 1)
-        batch_var, batch_mean = torch.var_mean(args[0].detach().to(mean.dtype), others, correction=0)
-        norm.running_mean, norm.running_var = torch.lerp(mean, batch_mean, share), torch.lerp(var, batch_var, share)
-
-    handle = norm.register_forward_pre_hook(blend)
-    try:
-        yield
-    finally:
-        handle.remove()
-        norm.running_mean, norm.running_var = mean, var

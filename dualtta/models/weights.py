@@ -25,6 +25,7 @@ class Weights:
             for name, p in self.params.items()
         }
         self.source = self.values()
+        self._doubts: list[Tensor] = []  # flags on the device, read by `settle`
 
         self.buffers = dict(model.named_buffers())
         self.source_buffers = {name: buffer.detach().clone() for name, buffer in self.buffers.items()}
@@ -54,22 +55,34 @@ class Weights:
 
     def assign(self, values: Mapping[str, Tensor]) -> None:
         with torch.no_grad():
-            for name, master in self.masters.items():
-                master.copy_(values[name])
-        self.publish()
+            if self.masters:
+                torch._foreach_copy_(list(self.masters.values()), [values[name] for name in self.masters])
+        self._bring()
 
     def publish(self) -> None:
-        """Bring the masters' values into the model; NonFinite where a value is not finite there."""
-        narrow = []
+        """Bring the masters' values into the model; `settle` says whether they are finite there."""
+        narrow = self._bring()
+        if self.params:
+            norm = get_total_norm([master.detach() for master in self.masters.values()])
+            self._doubts += [norm.isfinite(), *(p.isfinite().all() for p in narrow)]
+
+    def _bring(self) -> list[Tensor]:
+        """The masters' values, into those parameters that are narrower; returns these."""
+        narrow = [name for name, p in self.params.items() if p is not self.masters[name]]
         with torch.no_grad():
-            for name, p in self.params.items():
-                if p is not self.masters[name]:
-                    p.copy_(self.masters[name])
-                    narrow.append(p.isfinite().all())
+            for name in narrow:
+                self.params[name].copy_(self.masters[name])
         torch.clear_autocast_cache()  # or a surrounding autocast would go on with the old values
-        norm = get_total_norm([master.detach() for master in self.masters.values()]) if self.params else torch.zeros(())
-        if not (norm.isfinite() and all(narrow)):
-            raise NonFinite("a parameter would not be finite")
+        return [self.params[name] for name in narrow]
+
+    def settle(self) -> None:
+        """NonFinite where a loss, or a parameter that was published, was not finite since this was last asked.
+
+        A gradient that is not finite makes the parameters so. Asked once an update: the host waits for the device here.
+        """
+        doubts, self._doubts = self._doubts, []
+        if doubts and not bool(torch.stack(doubts).all()):
+            raise NonFinite("a loss, a gradient or a parameter would not be finite")
 
     def gradient(self, loss: Tensor) -> dict[str, Tensor]:
         """The gradient of each parameter that the loss depends on, in the masters' precision."""
@@ -78,11 +91,11 @@ class Weights:
         return {name: grad.to(master.dtype) for (name, master), grad in pairs if grad is not None}
 
     def backward(self, loss: Tensor) -> None:
-        """Leave the gradient of the loss in the masters; NonFinite where it is not finite."""
+        """Leave the gradient of the loss in the masters."""
+        if not loss.requires_grad:
+            raise ValueError("no gradient comes through the model's forward: it runs under no_grad, or never uses what adapts")
         grads = self.gradient(loss)
-        norm = get_total_norm(list(grads.values())) if grads else torch.zeros(())
-        if not (norm.isfinite() & loss.detach().isfinite()):
-            raise NonFinite("the loss or its gradient is not finite")
+        self._doubts.append(loss.detach().isfinite())
         for name, master in self.masters.items():
             master.grad = grads.get(name)
 
@@ -90,9 +103,9 @@ class Weights:
         """Move by rho g / (||g|| + 1e-12) along the gradient that `backward` left, one norm over all parameters."""
         with torch.no_grad():
             moving = [(master, master.grad) for master in self.masters.values() if master.grad is not None]
-            scale = rho / (get_total_norm([grad for _, grad in moving]) + 1e-12)
-            for master, grad in moving:
-                master += grad * scale
+            grads = [grad for _, grad in moving]
+            steps = torch._foreach_mul(grads, rho / (get_total_norm(grads) + 1e-12))
+            torch._foreach_add_([master for master, _ in moving], steps)
         self.publish()
 
     def drift(self, importance: Mapping[str, Tensor]) -> Tensor:

@@ -47,6 +47,13 @@ class FeatureView(View):
         `channel` is the axis of the channels; the first `prefix` tokens of a token map are not patches.
         """
 
+    def transform_some(
+        self, z: Tensor, draws: Draws, channel: int, prefix: int, memory: Mapping[str, Tensor], rows: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The same for these rows alone, out of the whole batch. A view that can spare itself the others overrides this."""
+        changed, observed = self.transform(z, draws, channel, prefix, memory)
+        return changed[rows], observed
+
 
 def uniform(generator: Generator, *shape: int) -> Tensor:
     """Draws in float64, so that a run in float32 and one in float64 see the same."""

@@ -77,17 +77,28 @@ class Style(FeatureView):
     def transform(
         self, z: Tensor, draws: Draws, channel: int, prefix: int, memory: Mapping[str, Tensor]
     ) -> tuple[Tensor, dict[str, Tensor]]:
+        return self._restyled(z, draws, channel, prefix, memory, slice(None))
+
+    def transform_some(
+        self, z: Tensor, draws: Draws, channel: int, prefix: int, memory: Mapping[str, Tensor], rows: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        return self._restyled(z, draws, channel, prefix, memory, rows)
+
+    def _restyled(
+        self, z: Tensor, draws: Draws, channel: int, prefix: int, memory: Mapping[str, Tensor], rows: Tensor | slice
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """These rows restyled by their own moments and by the whole batch's deviations."""
         wide = z.float() if z.dtype in (torch.bfloat16, torch.float16) else z
         first = wide.movedim(channel, 1)
-        patches = first[:, :, prefix:] if prefix else first
-        u, s = moments(patches)
+        u, s = moments(first[:, :, prefix:] if prefix else first)
         observed: dict[str, Tensor] = {}
         if len(z) == 1 and self.running:
             observed = extend(memory, "u", u) | extend(memory, "s", s)
             u_sigma, s_sigma = ((observed[f"{k}.squares"] / observed[f"{k}.count"]).sqrt() for k in "us")
         else:
             u_sigma, s_sigma = spread(u), spread(s)
-        eps_u, eps_s = (d.to(wide).reshape(-1, *[1] * (first.ndim - 1)) for d in draws)
-        styled = restyle(patches, (u, s), (u + eps_u * u_sigma, s + eps_s * s_sigma))
+        eps_u, eps_s = (d[rows].to(wide).reshape(-1, *[1] * (first.ndim - 1)) for d in draws)
+        first, u, s = first[rows], u[rows], s[rows]
+        styled = restyle(first[:, :, prefix:] if prefix else first, (u, s), (u + eps_u * u_sigma, s + eps_s * s_sigma))
         out = torch.cat([first[:, :, :prefix], styled], 2) if prefix else styled
         return out.movedim(1, channel).to(z.dtype), observed

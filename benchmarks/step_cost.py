@@ -1,0 +1,265 @@
+"""What a step of each method costs, as a ratio to plain prediction by the bare model, in one run.
+
+python benchmarks/step_cost.py [--models resnet50 resnet50_gn vit_base_patch16_224] [--methods ...] [--speeds naive safe fast]
+                               [--batch 64] [--device cpu|cuda] [--repeats 20] [--json FILE]
+python benchmarks/step_cost.py --grow batch|classes|depth          how the cost grows
+
+Random weights say nothing about who is selected, so that is fixed, by the paper's shares: 45 % of the samples have a confidence
+above tau_sa, 25.8 % are selected. `operations` are those of convolutions and matrix products, in units of one plain forward,
+counted on the CPU; `forwards` and `backwards` are samples in units of the batch; memory is the peak beyond what the model itself
+holds, on a GPU. The collapse alarm's question to the source model (a quarter of a forward, while predictions are concentrated)
+is left out, because random weights would keep it asking.
+"""
+
+import argparse
+import gc
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import timm
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+import dualtta
+import dualtta.adapter
+from dualtta.core import Memory, Method, Probe, Selection
+from dualtta.methods.deyo import DeYO
+from dualtta.methods.dualtta import DualTTA
+from dualtta.methods.eata import EATA
+from dualtta.methods.sar import SAR
+from dualtta.methods.tent import Tent
+from dualtta.models.zoo import MODELS
+from dualtta.speed import SPEEDS, Speed
+
+ABOVE, SELECTED = 0.45, 0.258  # the paper's shares
+NETS = ("resnet50", "resnet50_gn", "vit_base_patch16_224")
+EVERY = {
+    **SPEEDS,
+    "compiled": Speed(compile=True, graphs=True),  # in the model's own precision
+    "half": Speed(precision="bf16", channels_last=True),  # without compiling
+}
+
+
+def first(share: float, like: Tensor) -> Tensor:
+    """A mask of the first so many samples; of a part of the batch, everybody."""
+    count = round(share * BATCH) if len(like) == BATCH else len(like)
+    return torch.arange(len(like), device=like.device) < count
+
+
+class FixedDual(DualTTA):
+    def select(self, probe: Probe, memory: Memory) -> Selection:
+        above, chosen = first(ABOVE, probe.entropy), first(SELECTED, probe.entropy)
+        diff_sa = probe.drop("alter", suffice=above)
+        diff_sp = probe.drop("preserve", suffice=chosen)
+        beta = (self.ent0 * probe.max_entropy - probe.entropy).exp()
+        return Selection.of(chosen, beta + diff_sa.exp() + (self.diff0 - diff_sp).exp())
+
+
+class FixedDeYO(DeYO):
+    def select(self, probe: Probe, memory: Memory) -> Selection:
+        plpd = probe.drop("alter", only=first(ABOVE, probe.entropy))
+        return Selection.of(first(SELECTED, probe.entropy), self.certainty(probe) + plpd.exp())
+
+
+class FixedEATA(EATA):
+    def select(self, probe: Probe, memory: Memory) -> Selection:
+        self.similarity(probe, memory)
+        return Selection.of(first(SELECTED, probe.entropy), self.weight(probe))
+
+
+class FixedSAR(SAR):
+    def select(self, probe: Probe, memory: Memory) -> Selection:
+        return Selection.of(first(SELECTED, probe.entropy), torch.ones_like(probe.entropy))
+
+    def lost(self, memory: Memory) -> bool:
+        return False
+
+
+METHODS: dict[str, Callable[[], str | Method]] = {
+    "source": lambda: "source",
+    "norm": lambda: "norm",
+    "tent": Tent,
+    "eata": FixedEATA,
+    "sar": FixedSAR,
+    "deyo": FixedDeYO,
+    "dualtta": FixedDual,
+}
+BATCH = 64
+
+
+@dataclass(frozen=True)
+class Cost:
+    model: str
+    method: str
+    speed: str
+    batch: int
+    ms: float
+    images_per_second: float
+    ratio: float  # to plain prediction
+    operations: float | None = None
+    forwards: float | None = None
+    backwards: float | None = None
+    memory_mib: float | None = None
+
+
+def build(name: str, classes: int) -> tuple[nn.Module, int]:
+    torch.manual_seed(0)
+    if name in MODELS and name not in timm.list_models():
+        return MODELS[name].build(classes).eval(), 32
+    return timm.create_model(name, num_classes=classes).eval(), 224
+
+
+def clock(work: Callable[[], object], plain: Callable[[], object], device: str, repeats: int) -> tuple[float, float]:
+    """Milliseconds a call, and the ratio to plain prediction, which is timed in between so that both see the same machine."""
+
+    def time_of(call: Callable[[], object], times: int) -> float:
+        if device == "cuda":
+            torch.cuda.synchronize()
+        begun = time.perf_counter()
+        for _ in range(times):
+            call()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        return 1e3 * (time.perf_counter() - begun) / times
+
+    in_a_row = 10 if device == "cuda" else 1  # as a stream of batches comes
+    for call in (plain, work):
+        time_of(call, 3)
+    pairs = [(time_of(plain, in_a_row), time_of(work, in_a_row)) for _ in range(repeats)]
+    return statistics.median(own for _, own in pairs), statistics.median(own / bare for bare, own in pairs)
+
+
+def operations(work: Callable[[], object]) -> float:
+    with FlopCounterMode(display=False) as counter:
+        work()
+    return float(counter.get_total_flops())
+
+
+def peak(work: Callable[[], object]) -> float:
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    work()
+    torch.cuda.synchronize()
+    return (torch.cuda.max_memory_allocated() - before) / 2**20
+
+
+def measure(name: str, methods: list[str], speeds: list[str], device: str, repeats: int, classes: int) -> Iterator[Cost]:
+    model, side = build(name, classes)
+    model, x = model.to(device), torch.randn(BATCH, 3, side, side, device=device)
+
+    @torch.no_grad()
+    def plain() -> Tensor:
+        logits: Tensor = model(x)
+        return logits
+
+    (ms, _), unit = clock(plain, plain, device, repeats), operations(plain)
+    memory = peak(plain) if device == "cuda" else None
+    yield Cost(name, "plain", "", BATCH, ms, 1e3 * BATCH / ms, 1.0, 1.0, 1.0, 0.0, memory)
+    for method in methods:
+        for speed in speeds:
+            adapter = dualtta.adapt(model, METHODS[method](), lr=1e-9, speed=EVERY[speed])
+            made = measured(adapter, x, plain, device, repeats, unit)
+            yield replace(made, model=name, method=method, speed=speed)
+            del adapter
+            gc.collect()
+            if device == "cuda":
+                torch._dynamo.reset()
+                torch.cuda.empty_cache()
+
+
+def measured(adapter: dualtta.Adapter, x: Tensor, plain: Callable[[], Tensor], device: str, repeats: int, unit: float) -> Cost:
+    adapter.step(x)  # what is done once: examining, compiling
+    ms, ratio = clock(lambda: adapter.step(x), plain, device, repeats)
+    step = adapter.step(x)
+    compiled = adapter.net.speed.compile
+    count = None if compiled or device == "cuda" else operations(lambda: adapter.step(x)) / unit
+    memory = peak(lambda: adapter.step(x)) if device == "cuda" and not compiled else None
+    forwards, backwards = step.forwards / len(x), step.backwards / len(x)
+    return Cost("", "", "", len(x), ms, 1e3 * len(x) / ms, ratio, count, forwards, backwards, memory)
+
+
+def grow(along: str, device: str, repeats: int) -> Iterator[Cost]:
+    """DualTTA against plain prediction as one thing grows, on a small net."""
+    global BATCH
+    cases: dict[str, list[tuple[str, int, int]]] = {
+        "batch": [("resnet26_gn", size, 10) for size in (1, 4, 16, 64, 256)],
+        "classes": [("resnet26_gn", 64, classes) for classes in (10, 100, 1000, 20_000)],
+        "depth": [(name, 16, 1000) for name in ("resnet18", "resnet34", "resnet50", "resnet101")],
+    }
+    for name, size, classes in cases[along]:
+        BATCH = size
+        for cost in measure(name, ["tent", "dualtta"], ["naive", "safe"], device, repeats, classes):
+            yield replace(cost, model=f"{name}, {classes} classes")
+
+
+def table(costs: list[Cost], title: str) -> Table:
+    shown = Table(title=title)
+    for column in (
+        "model",
+        "method",
+        "speed",
+        "batch",
+        "ms",
+        "images/s",
+        "x plain",
+        "operations",
+        "forwards",
+        "backwards",
+        "MiB",
+    ):
+        shown.add_column(column, justify="left" if column in ("model", "method", "speed") else "right")
+
+    def text(value: Any) -> str:
+        return "" if value is None else f"{value:.2f}" if isinstance(value, float) and value < 100 else f"{value:,.0f}"
+
+    for cost in costs:
+        values = [getattr(cost, field) for field in Cost.__dataclass_fields__]
+        shown.add_row(*(value if isinstance(value, str) else text(value) for value in values))
+    return shown
+
+
+def main() -> None:
+    global BATCH
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", default=list(NETS))
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    parser.add_argument("--speeds", nargs="+", default=["naive", "safe"], choices=list(EVERY))
+    parser.add_argument("--batch", type=int, default=BATCH)
+    parser.add_argument("--classes", type=int, default=1000)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--grow", choices=["batch", "classes", "depth"])
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    setattr(dualtta.adapter, "suspicious", lambda memory: False)  # noqa: B010 (see above)
+    BATCH = args.batch
+    costs: list[Cost] = []
+
+    def runs() -> Iterator[Cost]:
+        if args.grow:
+            yield from grow(args.grow, args.device, args.repeats)
+            return
+        for name in args.models:
+            yield from measure(name, args.methods, args.speeds, args.device, args.repeats, args.classes)
+
+    console = Console(width=132)
+    for cost in runs():
+        costs.append(cost)
+        console.print(f"{cost.model} {cost.method} {cost.speed}: {cost.ms:.2f} ms, {cost.ratio:.2f} x plain", style="dim")
+        if args.json:
+            args.json.write_text(json.dumps([vars(each) for each in costs], indent=1) + "\n")
+    device = torch.cuda.get_device_name() if args.device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    console.print(table(costs, f"{device}, torch {torch.__version__}"))
+
+
+if __name__ == "__main__":
+    main()

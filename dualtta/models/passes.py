@@ -1,0 +1,148 @@
+"""The two ways through a model: whole, or from an inner layer upwards. As they are, or compiled."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+Maps = dict[str, Tensor]
+
+
+class WiringError(ValueError):
+    """A layer that cannot be used; its message says what to do, so nobody wraps it in another."""
+
+
+def feature_map(name: str, output: Any) -> Tensor:
+    z = output[0] if isinstance(output, tuple) else output
+    if not isinstance(z, Tensor):
+        raise WiringError(f"the layer {name!r} gives {type(z).__name__}, not a feature map: name another with layer=")
+    return z
+
+
+def replaced(output: Any, z: Tensor) -> Any:
+    return (z, *output[1:]) if isinstance(output, tuple) else z
+
+
+@contextmanager
+def hooked(module: nn.Module, hook: Callable[[nn.Module, Any, Any], Any]) -> Iterator[None]:
+    handle = module.register_forward_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+class Passes:
+    """A model's passes as they are."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self._overwritten: set[str] = set()  # layers whose output a later one changes in place
+
+    def whole(self, x: Tensor, names: Iterable[str]) -> tuple[Any, Maps]:
+        """The output, and the feature maps that these layers gave on the way; one that is not to be had is left out."""
+        maps: dict[str, list[tuple[Tensor, int]]] = {name: [] for name in names}
+
+        def keep(name: str) -> Callable[[nn.Module, Any, Any], None]:
+            def hook(module: nn.Module, args: Any, output: Any) -> None:
+                z = feature_map(name, output).detach()
+                maps[name].append((z.clone() if name in self._overwritten else z, z._version))
+
+            return hook
+
+        with ExitStack() as stack:
+            for name in maps:
+                stack.enter_context(hooked(self.model.get_submodule(name), keep(name)))
+            output = self.model(x)
+        kept = {}
+        for name, calls in maps.items():
+            if len(calls) == 1:  # reached, and not several times
+                z, version = calls[0]
+                if name in self._overwritten or z._version == version:
+                    kept[name] = z
+                else:
+                    self._overwritten.add(name)  # from now on it is copied in time
+        return output, kept
+
+    def above(self, name: str, few: Tensor, z: Tensor) -> Any:
+        """The output of the layers above `name`, given its output z (B, ...); the layers below see few samples."""
+        with hooked(self.model.get_submodule(name), lambda module, args, output: replaced(output, z)):
+            return self.model(few)
+
+
+class Tap:
+    """A hook that takes tensors: what it is given in `put` it puts in place, else it leaves what it finds in `seen`.
+
+    So a compiled pass sees the same code whatever flows through it.
+    """
+
+    def __init__(self) -> None:
+        self.put: Tensor | None = None
+        self.seen: Any = None
+
+    def __call__(self, module: nn.Module, args: Any, output: Any) -> Any:
+        if self.put is not None:
+            return replaced(output, self.put)
+        self.seen = output
+        return None
+
+
+class Compiled(Passes):
+    """A model's passes through `torch.compile`, each compiled once for every number of samples from two on."""
+
+    def __init__(self, model: nn.Module, layer: str | None, **options: Any) -> None:
+        super().__init__(model)
+        self._tap, self._layer = Tap(), layer
+        self._whole: Callable[[Tensor], tuple[Any, Any]] = torch.compile(self._run_whole, **options)
+        self._above: Callable[[Tensor, Tensor], Any] = torch.compile(self._run_above, **options)
+
+    def _run_whole(self, x: Tensor) -> tuple[Any, Any]:
+        self._tap.put = None
+        output = self.model(x)
+        return output, self._tap.seen
+
+    def _run_above(self, few: Tensor, z: Tensor) -> Any:
+        self._tap.put = z
+        output = self.model(few)
+        self._tap.put = None
+        return output
+
+    def whole(self, x: Tensor, names: Iterable[str]) -> tuple[Any, Maps]:
+        wanted = set(names)
+        if len(x) < 2 or not wanted <= {self._layer} or wanted & self._overwritten:
+            return super().whole(x, wanted)
+        output, seen = self._run(self._whole, _any_size(x))
+        return output, {name: feature_map(name, seen).detach() for name in wanted}
+
+    def above(self, name: str, few: Tensor, z: Tensor) -> Any:
+        if len(z) < 2 or name != self._layer:
+            return super().above(name, few, z)
+        return self._run(self._above, few.clone(), _any_size(z))
+
+    def _run(self, compiled: Callable[..., Any], *inputs: Tensor) -> Any:
+        with ExitStack() as stack:
+            if self._layer:
+                stack.enter_context(hooked(self.model.get_submodule(self._layer), self._tap))
+            stack.callback(self._forget)
+            return compiled(*inputs)
+
+    def _forget(self) -> None:
+        self._tap.put = self._tap.seen = None
+
+
+def _any_size(x: Tensor) -> Tensor:
+    """The number of samples is no constant to compile in."""
+    torch._dynamo.maybe_mark_dynamic(x, 0)
+    return x
+
+
+def padded(x: Tensor, to: int) -> Tensor:
+    """The batch, filled up with its first sample to a multiple, so that few sizes occur.
+
+    >>> padded(torch.arange(3), 4)
+    tensor([0, 1, 2, 0])
+    """
+    lacking = -len(x) % to
+    return torch.cat([x, x[:1].expand(lacking, *x.shape[1:])]) if lacking else x

@@ -1,0 +1,39 @@
+"""Which savings are exact on a model: found out on one batch, never assumed.
+
+Samples that do not influence each other can be forwarded in part; a forward can start at an inner layer if nothing but that
+layer's output carries the batch further up.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Shortcuts:
+    """What leaves every result as it is."""
+
+    independent: bool = False  # a part of a batch gives what it gives within the whole
+    above: bool = False  # a view of a feature map can start at its layer
+
+
+NONE = Shortcuts()
+LONE = Shortcuts(independent=True, above=True)  # a single sample has nobody to be influenced by
+
+
+def agree(a: Tensor, b: Tensor) -> bool:
+    """Whether two results for the same samples differ by rounding alone: by less than the root of the precision.
+
+    >>> agree(torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0, 2.00001]])), agree(torch.zeros(1, 2), torch.ones(1, 2))
+    (True, False)
+    """
+    if a.shape != b.shape:
+        return False
+    fine = torch.finfo(a.dtype).eps
+    if a.is_cuda and a.dtype == torch.float32:
+        fine = 2.0**-11  # convolutions in TF32
+    if torch.is_autocast_enabled(a.device.type):
+        fine = max(fine, torch.finfo(torch.get_autocast_dtype(a.device.type)).eps)
+    gap = torch.where(a == b, 0.0, (a - b).abs()).amax()  # logits of -inf, masked out, are equal
+    return bool(gap <= fine**0.5 * a[a.isfinite()].abs().amax())

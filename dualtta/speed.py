@@ -1,0 +1,51 @@
+"""How fast, in one word: which savings an adapter takes.
+
+naive   every view of every sample forwarded whole: the reference
+safe    what is exact on the model at hand, found out on the first batch (the default)
+fast    safe, and on a GPU also bfloat16, channels-last where it helps, and compiled forward passes
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from dualtta.naming import nearest
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Losses, statistics and drops are in float32 at least, whatever the precision."""
+
+    shortcuts: bool = True  # the exact ones
+    micro_batch: int | None = None  # forward at most so many samples at once, where samples are independent: less memory
+    precision: Literal["bf16"] | None = None  # autocast of the forward passes; None: the model's own
+    channels_last: bool = False
+    compile: bool = False  # torch.compile of the forward passes, once for every number of samples
+    graphs: bool = False  # with it, CUDA graphs of the compiled passes: no launches, more memory
+    backend: str | None = None  # of torch.compile
+
+    def __post_init__(self) -> None:
+        micro = self.micro_batch
+        if micro is not None and (isinstance(micro, bool) or not isinstance(micro, int) or micro < 1):
+            raise ValueError(f"micro_batch must be a whole number of at least 1, not {micro!r}")
+        if self.precision not in (None, "bf16"):
+            raise ValueError(f'precision must be "bf16" or None, not {self.precision!r}')
+
+    def compile_options(self) -> dict[str, Any]:
+        chosen = {"backend": self.backend, "mode": "reduce-overhead" if self.graphs else None}
+        return {name: value for name, value in chosen.items() if value is not None}
+
+
+SPEEDS = {
+    "naive": Speed(shortcuts=False),
+    "safe": Speed(),
+    "fast": Speed(precision="bf16", channels_last=True, compile=True, graphs=True),
+}
+
+
+def find_speed(speed: "str | Speed", cuda: bool) -> Speed:
+    """A speed by its word; `fast` on a CPU is `safe`, where the rest does not pay."""
+    if isinstance(speed, Speed):
+        return speed
+    if not isinstance(speed, str) or speed not in SPEEDS:
+        raise ValueError(f"there is no speed {speed!r}; {nearest(str(speed), SPEEDS)}")
+    return SPEEDS["safe"] if speed == "fast" and not cuda else SPEEDS[speed]
