@@ -6,9 +6,9 @@ python benchmarks/step_cost.py --grow batch|classes|depth          how the cost 
 
 Random weights say nothing about who is selected, so that is fixed, by the paper's shares: 45 % of the samples have a confidence
 above tau_sa, 25.8 % are selected. `operations` are those of convolutions and matrix products, in units of one plain forward,
-counted on the CPU; `forwards` and `backwards` are samples in units of the batch; memory is the peak beyond what the model itself
-holds, on a GPU. The collapse alarm's question to the source model (a quarter of a forward, while predictions are concentrated)
-is left out, because random weights would keep it asking.
+counted on the CPU; `forwards` and `backwards` are samples in units of the batch; memory is the peak beyond what the model
+itself holds, on a GPU. What the collapse alarm asks of the source model (a quarter of a forward, while predictions are
+concentrated) is left out, because random weights would keep it asking.
 """
 
 import argparse
@@ -43,7 +43,6 @@ ABOVE, SELECTED = 0.45, 0.258  # the paper's shares
 NETS = ("resnet50", "resnet50_gn", "vit_base_patch16_224")
 EVERY = {
     **SPEEDS,
-    "compiled": Speed(compile=True, graphs=True),  # in the model's own precision
     "half": Speed(precision="bf16", channels_last=True),  # without compiling
 }
 

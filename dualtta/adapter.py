@@ -73,7 +73,7 @@ class Adapter:
         with torch.no_grad():
             logits = self.net(x, lone=len(x) == 1)
         sound.insist()
-        return logits
+        return logits.clone() if self.net.speed.graphs else logits  # the next replay of a graph writes where it lies
 
     def step(self, x: Tensor, *, draws: Mapping[str, Draws] | None = None) -> Step:
         """Predict x, then adapt on it; says what happened. `draws` replays the random draws of an earlier step."""
@@ -91,12 +91,12 @@ class Adapter:
             look = self._look(x, drawn, self._graph(x), sound)
             updated, skipped, recovered, backwards = self._learn(look, lambda among: self._again(x, drawn, among))
             alarm = self._alarm(x, look.probe) if self._update and not skipped else False
-        drops = look.probe.drops
+        logits, drops = look.probe.raw_logits.detach(), look.probe.drops
         if len(drops) < 2:
             unseen = torch.full_like(look.probe.entropy, torch.nan)
             drops = {"alter": unseen, "preserve": unseen.clone(), **drops}
         return Step(
-            logits=look.probe.raw_logits.detach().clone() if self.net.speed.graphs else look.probe.raw_logits.detach(),
+            logits=logits.clone() if self.net.speed.graphs else logits,
             plus=look.selection.plus,
             minus=look.selection.minus,
             weight=look.selection.weight,

@@ -225,7 +225,7 @@ def entropy(log_p: Tensor) -> Tensor:
     """Ent of log-probabilities (B, C); a class of probability zero, masked out by a logit of -inf, adds nothing.
 
     >>> entropy(torch.tensor([[0.5, 0.5, 0.0]]).log()).exp()
-    tensor([2.0000])
+    tensor([2.])
     """
     return -(log_p.exp() * log_p.clamp_min(torch.finfo(log_p.dtype).min)).sum(1)
 

@@ -56,7 +56,7 @@ def adapt(
         fisher: EATA's importances, from `estimate_fisher` or the file it wrote.
         copy: adapt a copy; False adapts the caller's model in place, and leaves its BatchNorm layers in the mode they adapt in.
         seed: of the adapter's own random numbers; the global generator is left alone.
-        speed: "naive", "safe" (savings that change no result), "fast" (on a GPU: bfloat16, compiled), or a `Speed`.
+        speed: "naive", "safe" (savings that change no result), on a GPU "compiled" or "fast" (bfloat16 too), or a `Speed`.
 
     >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 10))
     >>> adapter = adapt(net, "tent", lr=1e-3)

@@ -40,7 +40,7 @@ def run(
         batch_size: Samples in a batch.
         backbone: A model instead of the paper's.
         weights: A file below the data folder, or "pretrained" for the hub's.
-        speed: naive, safe (savings that change no result) or fast (on a GPU: bfloat16, compiled).
+        speed: naive, safe (savings that change no result), compiled or fast (bfloat16 too); the last two on a GPU.
         launcher: local, processes, ray, or dry (shows the plan and its time).
         jobs: Cells at a time; as many as there are GPUs or cores unless told.
         device: cpu or cuda; cuda where there is one unless told.

@@ -50,7 +50,9 @@ class Net:
         self.forwarded = 0
         if layer is not None:
             self._module(layer)
-        if speed.channels_last and any(map(is_convolution, model.modules())):
+        # on a GPU, GroupNorm takes twice as long channels-last
+        self._channels_last = speed.channels_last and bool(self.batch_norms) and any(map(is_convolution, model.modules()))
+        if self._channels_last:
             model.to(memory_format=torch.channels_last)
 
     def __call__(self, x: Tensor, *, lone: bool = False) -> Tensor:
@@ -211,7 +213,7 @@ class Net:
                 raise ValueError(f"the model failed on an input of {what}{way}: {said}") from error
 
     def _laid_out(self, x: Tensor) -> Tensor:
-        return x.contiguous(memory_format=torch.channels_last) if self.speed.channels_last and x.ndim == 4 else x
+        return x.contiguous(memory_format=torch.channels_last) if self._channels_last and x.ndim == 4 else x
 
     def _filled(self, x: Tensor) -> Tensor:
         """Compiled passes of independent samples see few sizes."""

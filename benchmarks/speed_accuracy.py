@@ -1,0 +1,51 @@
+"""Whether a faster way predicts as well: one stream of real data at several speeds, with accuracy and images a second.
+
+python benchmarks/speed_accuracy.py --root DATA [--backbone resnet50_v1 --weights weights/resnet50_v1_fp16.pt]
+                                    [--corruptions contrast jpeg_compression] [--speeds naive safe fast] [--method dualtta]
+
+DATA holds ImageNet's validation images (any number of them); they are corrupted here, at severity 5.
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from dualtta.commands.table import table
+from dualtta.device import pick_device
+from dualtta.grid import Place
+from dualtta.running import run_plan
+from dualtta.setups import Options, imagenet
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=Path, required=True)
+    parser.add_argument("--backbone", default="resnet50_v1")
+    parser.add_argument("--weights", default="weights/resnet50_v1_fp16.pt")
+    parser.add_argument("--corruptions", nargs="+", default=["contrast", "jpeg_compression"])
+    parser.add_argument("--speeds", nargs="+", default=["naive", "safe", "fast"])
+    parser.add_argument("--method", default="dualtta")
+    parser.add_argument("--workers", type=int, default=8)
+    args = parser.parse_args()
+    device = str(pick_device(None))
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(Path(folder), args.root, device, 1, args.workers)
+        for speed in args.speeds:
+            options = Options((2024,), backbone=args.backbone, weights=args.weights, root=args.root, speed=speed)
+            setups = imagenet(options, args.corruptions)
+            cells = [cell for setup in setups for cell in setup.cells([args.method], options)]
+            result = run_plan(cells, place)
+            for record in result.records:
+                shift = ", ".join(record.cell["domains"])
+                samples, seconds = record.summary["samples"], record.cost["seconds"]
+                accuracy, pace = f"{100 * record.summary['accuracy']:.2f}", f"{samples / seconds:,.0f}"
+                rows.append([args.method, speed, shift, str(samples), accuracy, pace])
+            for what, reason in result.failed.items():
+                rows.append([args.method, speed, what, "", reason, ""])
+    header = ["method", "speed", "shift", "samples", "accuracy", "images/s"]
+    table(header, rows, f"{args.backbone} on {device}; the pace includes what is done once, compiling too")
+
+
+if __name__ == "__main__":
+    main()
