@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dualtta.commands.adapt import adapt
 from dualtta.commands.conformance import conformance
 from dualtta.commands.data import COMMANDS as DATA
+from dualtta.commands.diagnose import diagnose
 from dualtta.commands.list import list_
 from dualtta.commands.run import run
 from dualtta.commands.train import train
@@ -23,6 +24,7 @@ COMMANDS: dict[str, Command | dict[str, Command]] = {
     "train": train,
     "run": run,
     "adapt": adapt,
+    "diagnose": diagnose,
     "data": DATA,
     "conformance": conformance,
 }
