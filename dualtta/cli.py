@@ -14,6 +14,7 @@ from dualtta.commands.diagnose import diagnose
 from dualtta.commands.list import list_
 from dualtta.commands.run import run
 from dualtta.commands.train import train
+from dualtta.commands.watch import watch
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser
@@ -23,6 +24,7 @@ COMMANDS: dict[str, Command | dict[str, Command]] = {
     "list": list_,
     "train": train,
     "run": run,
+    "watch": watch,
     "adapt": adapt,
     "diagnose": diagnose,
     "data": DATA,
