@@ -1,6 +1,6 @@
 """`dualtta diagnose`: the supplement's theory on a model and a dataset. Everything else is imported late."""
 
-import json as jsonlib
+import sys
 from pathlib import Path
 
 
@@ -55,6 +55,7 @@ def diagnose(
     from dualtta.data.registry import DATASETS, open_dataset
     from dualtta.deploy.model import open_deployed, parse_method, parse_settings
     from dualtta.device import pick_device
+    from dualtta.records import to_json
     from dualtta.streams import make_scenario
     from dualtta.theory import diagnose as measure
     from dualtta.theory.showing import counting
@@ -83,9 +84,10 @@ def diagnose(
             notice=notice,
         )
     diagnosis.about.update(dataset=data.about(), domains=among, batch_size=batch_size, limit=limit, weights=deployed.origin)
+    diagnosis.about["of"] = int(sum((data.domain == data.domains.index(d)).sum() for d in among or data.domains))
     files = diagnosis.write(out)
     if json:
-        print(jsonlib.dumps({**as_json(diagnosis), "files": [str(path) for path in files]}, indent=2))
+        sys.stdout.write(to_json({**as_json(diagnosis), "files": [str(path) for path in files]}).decode())
         return 0
     from dualtta.commands.table import table
 

@@ -170,7 +170,7 @@ def measure(
         before = _values(live.detach(), y, k)
         after = [_values(net.logits(x, old, moved(torch.full_like(m, t))), y, k) for t in scales]
     flipped = flips.label >= 0
-    steep = lipschitz(style_gradient(gap(live, y, torch.where(flipped, flips.label, k)), h))  # k: whom it flips to
+    steep = style_gradient(gap(live, y, torch.where(flipped, flips.label, k)), h)  # k: whom it flips to
     style_norm, whole_norm, theta = _parameter_gradients(net, x, gradients["loss"], parameters)
     rows = {
         "prediction": y,
@@ -187,7 +187,8 @@ def measure(
         "flip_scale": torch.where(directed, flips.scale, torch.nan),
         "flip_class": torch.where(directed, flips.label, -1),
         "flip_size": flips.scale * size(delta),
-        "bound": steep * flips.scale * size(delta),
+        "bound": lipschitz(steep) * flips.scale * size(delta),
+        "along": first_order(steep, delta).abs() * flips.scale,  # the proof's own step, before norms are taken
         "mirrored": (moved(flips.scale)[1] < 0).any(1),  # a deviation below zero turns the channel's content around
         "theta": torch.full_like(y, theta),
         "classes": torch.full_like(y, clean.shape[1]),

@@ -56,6 +56,7 @@ def bound(columns: Mapping[str, Column], flipped: Column) -> dict[str, Any]:
         "respected": int(respected.sum()),
         "share": float(respected.mean()) if len(m) else None,
         "room": median(limit / np.maximum(m, np.finfo(m.dtype).tiny)),
+        "along": float((m <= columns["along"][flipped]).mean()) if len(m) else None,
     }
 
 
@@ -133,7 +134,8 @@ def sentences(summary: Mapping[str, Any], about: Mapping[str, Any]) -> list[str]
 def _how(summary: Mapping[str, Any], about: Mapping[str, Any]) -> str:
     norms = "; its BatchNorm layers go by the source's statistics" if about["batch_norm"] else ""
     met = "as it adapts along the stream" if about["adapting"] else "as it is before adapting"
-    return f"{summary['samples']:,} samples by {about['model']} {met}, style at {about['layer']}{norms}."
+    of = f" of {about['of']:,}" if about.get("of", summary["samples"]) != summary["samples"] else ""
+    return f"{summary['samples']:,}{of} samples by {about['model']} {met}, style at {about['layer']}{norms}."
 
 
 def _flips(summary: Mapping[str, Any]) -> list[str]:
@@ -169,12 +171,14 @@ def _bound(summary: Mapping[str, Any]) -> list[str]:
     if not flips:
         return []
     what, broken = "Theorem 1's bound m <= K (|dmu| + |dsigma|), without its o() term,", flips - limit["respected"]
+    proof = f"The proof's step before it, m <= |grad(s_y - s_k) . (dmu, dsigma)|, holds for {percent(limit['along'])} of them."
     if not broken:
-        return [f"{what} holds for all {flips:,} flips; it is {limit['room']:.3g} times the margin at the median flip."]
+        return [f"{what} holds for all {flips:,} flips; it is {limit['room']:.3g} times the margin at the median flip.", proof]
     return [
         f"{what} holds for {percent(limit['share'])} of {flips:,} flips. The other {broken:,} flipped below it: as a "
         "first-order statement it does not hold as an inequality for these. At the median flip it is "
-        f"{limit['room']:.3g} times the margin."
+        f"{limit['room']:.3g} times the margin.",
+        proof,
     ]
 
 
@@ -205,7 +209,8 @@ def _compared(summary: Mapping[str, Any], key: str, p_key: str, what: str) -> st
     if summary[p_key] > CHANCE:
         return f"{listed} Between D+ and D- that is no more than chance gives (p = {summary[p_key]:.2g})."
     larger = "larger" if groups["D-"][key] > groups["D+"][key] else "smaller"
-    return f"{listed} It is {larger} on D- than on D+ (p = {summary[p_key]:.1g})."
+    chosen = "; D- is chosen by its drop under this very perturbation" if key == "jacobian" else ""
+    return f"{listed} It is {larger} on D- than on D+ (p = {summary[p_key]:.1g}{chosen})."
 
 
 def _carried(summary: Mapping[str, Any]) -> list[str]:
