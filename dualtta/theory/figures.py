@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtta.theory.verdicts import GROUPS, group_masks
+from dualtta.theory.verdicts import ENOUGH, GROUPS, group_masks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,7 +107,7 @@ def style_sensitivity(diagnosis: "Diagnosis") -> "Figure":
         for at, (name, these) in enumerate(zip(GROUPS, values, strict=True)):
             spread = at + scatter.uniform(-0.28, 0.28, len(these))
             panel.scatter(spread, these, s=12, color=COLORS[name], marker=MARKERS[name], linewidths=0.7, alpha=0.5)
-            if len(these):
+            if len(these) >= ENOUGH:  # fewer have no quartiles to speak of
                 low, middle, high = np.quantile(these, (0.25, 0.5, 0.75))
                 panel.vlines(at, low, high, color="black", linewidth=1.2)
                 panel.hlines(middle, at - 0.34, at + 0.34, color="black", linewidth=2.2)

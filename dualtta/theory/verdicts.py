@@ -171,7 +171,9 @@ def _bound(summary: Mapping[str, Any]) -> list[str]:
     if not flips:
         return []
     what, broken = "Theorem 1's bound m <= K (|dmu| + |dsigma|), without its o() term,", flips - limit["respected"]
-    proof = f"The proof's step before it, m <= |grad(s_y - s_k) . (dmu, dsigma)|, holds for {percent(limit['along'])} of them."
+    proof = (
+        f"The proof's step before it, m <= |grad(s_y - s_k) . (dmu, dsigma)|, holds for {percent(limit['along'])} of the flips."
+    )
     if not broken:
         return [f"{what} holds for all {flips:,} flips; it is {limit['room']:.3g} times the margin at the median flip.", proof]
     return [
