@@ -97,7 +97,7 @@ class Watcher:
                 if records.is_done(folder):
                     here.add(key)
                     if key not in self._records:
-                        self._records[key] = records.read(folder)
+                        self._records[key] = sound(records.read(folder))
                 elif (folder / "failed").is_file():
                     failed[key] = (folder / "failed").read_text().strip(), (folder / "failed").stat().st_mtime
             except ValueError as error:
@@ -105,6 +105,18 @@ class Watcher:
             except OSError:  # gone between two looks
                 continue
         return {key: record for key, record in self._records.items() if key in here}, notes, failed
+
+
+def sound(record: records.Record) -> records.Record:
+    """The record, or a ValueError where something that is shown is missing from it."""
+    try:
+        overview([record])
+        finished(record)
+        _planned(record)
+        float(record.cost["seconds"])
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise ValueError(f"{record.key} cannot be read: {type(error).__name__} {error}") from error
+    return record
 
 
 class Pace:

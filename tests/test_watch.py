@@ -107,11 +107,12 @@ def test_without_a_plan_what_is_to_come_is_not_known(out):
 
 
 def test_damaged_records_are_noted_and_do_not_count_as_done(out):
-    folder = sorted((out / "cells").iterdir())[0]
-    (folder / "summary.json").write_text("{")
+    for number, (name, text) in enumerate({"summary.json": "{", "done": "{}", "cell.json": '{"version": 1}'}.items(), 1):
+        (sorted((out / "cells").iterdir())[number] / name).write_text(text)
     seen = Watcher(out).look()
-    assert seen.done == 3
-    assert "cannot be read" in seen.notes[0]
+    assert seen.done == 1
+    assert len(seen.notes) == 3
+    assert all("cannot be read" in note for note in seen.notes)
 
 
 def test_a_run_leaves_word_of_itself_and_of_its_cell_while_they_last(tmp_path, monkeypatch):

@@ -17,6 +17,7 @@ from dualtta.core import Method
 from dualtta.methods import method_name, settings
 from dualtta.metrics import Column
 from dualtta.models.depth import style_layer
+from dualtta.models.norms import batch_norms
 from dualtta.theory.flips import first_flips
 from dualtta.theory.restyled import Restyled, check_independent, style_of
 from dualtta.theory.symbols import (
@@ -105,7 +106,7 @@ def diagnose(
     """
     scales = _checked_scales(scales, reach)
     adapter = adapt(model, method, layer=layer, statistics="source", logits=logits, lr=lr, seed=seed, **hyperparameters)
-    _check_norms(adapter)
+    _check_norms(adapter.model)
     at = layer or adapter.layer or style_layer(adapter.model)
     net = Restyled(adapter.model, at, logits)
     generator = torch.Generator().manual_seed(seed)
@@ -135,7 +136,7 @@ def diagnose(
         "seed": seed,
         "precision": str(dtype).removeprefix("torch."),
         "jacobian": "exact" if classes <= EXACT else f"estimated from {PROBES} random projections",
-        "batch_norm": bool(adapter.net.batch_norms),
+        "batch_norm": bool(batch_norms(adapter.model)),
         "theta": int(rows.pop("theta").max()),
     }
     predicted = {name: rows.pop(f"predicted.{name}") for name in QUANTITIES}
@@ -246,8 +247,8 @@ def _inputs(batches: Iterable[Any], dtype: torch.dtype) -> Iterator[Tensor]:
         yield x.to(dtype) if x.is_floating_point() else x
 
 
-def _check_norms(adapter: "Adapter") -> None:
-    if any(norm.running_mean is None for norm in adapter.net.batch_norms):
+def _check_norms(model: nn.Module) -> None:
+    if any(norm.running_mean is None for norm in batch_norms(model)):
         raise ValueError(
             "a BatchNorm layer without running statistics mixes the samples of a batch: the theory does not cover it"
         )
