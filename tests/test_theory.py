@@ -221,7 +221,7 @@ def test_a_batch_of_one_has_no_direction_and_is_counted_apart():
     assert np.isfinite(found.columns["K"]).all()
     assert found.summary["directed"] == 8
     assert found.summary["flips"] + found.summary["censored"] == 8
-    assert any(said.startswith("1 samples have no direction") for said in found.sentences)
+    assert any(said.startswith("Without a direction to be perturbed in: 1 of 9") for said in found.sentences)
     alone = diagnose(small_net().double(), [x[:1]])
     assert alone.summary["directed"] == alone.summary["flips"] == 0
     assert alone.summary["scales"][0]["gap"] == {"change": None, "missed": None, "sign": None}
@@ -343,7 +343,7 @@ def test_a_broken_bound_is_said_to_be_broken_with_its_share():
     assert (summary["flips"], summary["censored"]) == (3, 1)
     assert summary["bound"]["respected"] == 2
     said = "\n".join(sentences(summary, ABOUT))
-    assert "holds for 66.7 % of 3 flips. The other 1 flipped below it" in said
+    assert "holds for 66.7 % of 3 flips; 1 came below it" in said
     assert "does not hold as an inequality" in said
     assert "holds for 33.3 % of the flips" in said
     assert "50.0 % at 1 times the draw: even at 1 of the draw it misses more than 10.0 %" in said
@@ -435,6 +435,10 @@ def test_the_figures_show_every_sample_once(found):
 def test_figures_of_what_never_flips_are_drawn_too(tmp_path):
     alone = diagnose(small_net().double(), [stream()[0][:1]], layer="0.0")
     assert (tmp_path / "margins.png") in alone.write(tmp_path)
+    with _drawing():
+        panels = [*margins(alone).axes, *first_order(alone).axes, style_sensitivity(alone).axes[1]]
+    words = ["no direction to perturb in", "no sample flips", *["no direction to perturb in"] * 3, "not measured"]
+    assert [panel.texts[0].get_text() for panel in panels] == words
 
 
 # the command

@@ -81,9 +81,11 @@ def margins(diagnosis: "Diagnosis") -> "Figure":
         left.scatter(columns["flip_size"][here], columns["margin"][here], label=f"{name} ({here.sum()})", **look)
         right.scatter(columns["bound"][here], columns["margin"][here], **look)
     left.set(xlabel=f"flipping size ${SIZE}$", ylabel="margin $m(x)$", title="Margin and flip")
-    right.set(xlabel=f"$K\\,({SIZE})$ at the flip", ylabel="margin $m(x)$", title="Theorem 1: no sample flips")
+    right.set(xlabel=f"$K\\,({SIZE})$ at the flip", ylabel="margin $m(x)$", title="Theorem 1's bound")
     if columns["directed"].any():
         _log(left)
+    else:
+        _nothing(left, "no direction to perturb in")
     if flipped.any():
         _log(right)
         ends = np.array([*right.get_xlim(), *right.get_ylim()])
@@ -91,6 +93,8 @@ def margins(diagnosis: "Diagnosis") -> "Figure":
         right.plot(line, line, color="black", linewidth=0.8, scalex=False, scaley=False)
         respected = diagnosis.summary["bound"]["respected"]
         right.set_title(f"Theorem 1: {respected} of {flipped.sum()} flips below the line")
+    else:
+        _nothing(right, "no sample flips")
     _legend(figure, left)
     return figure
 
@@ -116,7 +120,7 @@ def style_sensitivity(diagnosis: "Diagnosis") -> "Figure":
         panel.set(title=title, xlim=(-0.6, len(GROUPS) - 0.4))
         measured = np.concatenate(values)
         if not len(measured):
-            panel.text(0.5, 0.5, "not measured", ha="center", transform=panel.transAxes)
+            _nothing(panel, "not measured", sideways=False)
         elif key == "jacobian" and (measured > 0).any():
             panel.set_yscale("log")
         else:
@@ -128,17 +132,20 @@ def first_order(diagnosis: "Diagnosis") -> "Figure":
     """Predicted against actual change of p_y and of the loss at the scale nearest to the draw, and what is missed by scale."""
     figure, (left, middle, right) = _figure(3)
     at = int(np.abs(np.log(diagnosis.scales)).argmin())
-    masks = group_masks(diagnosis.columns)
+    masks, directed = group_masks(diagnosis.columns), diagnosis.columns["directed"]
     for panel, name in ((left, "probability"), (middle, "loss")):
         predicted, actual = diagnosis.predicted[name][:, at], diagnosis.actual[name][:, at]
         for group in DRAWN:
-            here = masks[group] & diagnosis.columns["directed"]
+            here = masks[group] & directed
             look: dict[str, Any] = {"s": 14, "color": COLORS[group], "marker": MARKERS[group], "linewidths": 0.8, "alpha": 0.6}
             panel.scatter(predicted[here], actual[here], label=f"{group} ({here.sum()})", **look)
-        panel.axline((0, 0), slope=1, color="black", linewidth=0.8)
+        if directed.any():
+            panel.axline((0, 0), slope=1, color="black", linewidth=0.8)
+        else:
+            _nothing(panel, "no direction to perturb in")
         title = f"Change of {NAMES[name]} at {diagnosis.scales[at]:g} x the draw"
         panel.set(xlabel="predicted by first order", ylabel="actual", title=title)
-        _most(panel, predicted[diagnosis.columns["directed"]])
+        _most(panel, predicted[directed])
     _legend(figure, left)
     for name, (color, marker, line) in LINES.items():
         missed = [(row["scale"], 100 * row[name]["missed"]) for row in diagnosis.summary["scales"] if row[name]["missed"]]
@@ -149,9 +156,17 @@ def first_order(diagnosis: "Diagnosis") -> "Figure":
         right.axhline(100, color="black", linewidth=0.6)
         right.legend(loc="best")
     else:
-        right.text(0.5, 0.5, "nothing changes, or first order is exact", ha="center", transform=right.transAxes)
+        _nothing(right, "nothing is missed" if directed.any() else "no direction to perturb in")
     right.set(xlabel="multiple of the draw", ylabel="% of the change", title="Missed by first order")
     return figure
+
+
+def _nothing(axes: "Axes", words: str, sideways: bool = True) -> None:
+    """An empty panel says why, and has no scale."""
+    axes.text(0.5, 0.5, words, ha="center", transform=axes.transAxes)
+    axes.set_yticks([])
+    if sideways:
+        axes.set_xticks([])
 
 
 def _legend(figure: "Figure", axes: "Axes") -> None:

@@ -135,7 +135,8 @@ def _how(summary: Mapping[str, Any], about: Mapping[str, Any]) -> str:
     norms = "; its BatchNorm layers go by the source's statistics" if about["batch_norm"] else ""
     met = "as it adapts along the stream" if about["adapting"] else "as it is before adapting"
     of = f" of {about['of']:,}" if about.get("of", summary["samples"]) != summary["samples"] else ""
-    return f"{summary['samples']:,}{of} samples by {about['model']} {met}, style at {about['layer']}{norms}."
+    noun = "sample" if summary["samples"] == 1 else "samples"
+    return f"{summary['samples']:,}{of} {noun} by {about['model']} {met}, style at {about['layer']}{norms}."
 
 
 def _flips(summary: Mapping[str, Any]) -> list[str]:
@@ -143,8 +144,8 @@ def _flips(summary: Mapping[str, Any]) -> list[str]:
     lost = summary["samples"] - summary["directed"]
     if lost:
         said.append(
-            f"{lost:,} samples have no direction to be perturbed in: a batch of one has no deviation over the batch, nor has "
-            "one of equal samples. They count in no statement about flips or about first order."
+            f"Without a direction to be perturbed in: {lost:,} of {summary['samples']:,}, since a batch of one, or of equal "
+            "samples, has no deviation over the batch. They count in no statement about flips or first order."
         )
     if not summary["directed"]:
         return said
@@ -177,9 +178,8 @@ def _bound(summary: Mapping[str, Any]) -> list[str]:
     if not broken:
         return [f"{what} holds for all {flips:,} flips; it is {limit['room']:.3g} times the margin at the median flip.", proof]
     return [
-        f"{what} holds for {percent(limit['share'])} of {flips:,} flips. The other {broken:,} flipped below it: as a "
-        "first-order statement it does not hold as an inequality for these. At the median flip it is "
-        f"{limit['room']:.3g} times the margin.",
+        f"{what} holds for {percent(limit['share'])} of {flips:,} flips; {broken:,} came below it, where as a first-order "
+        f"statement it does not hold as an inequality. At the median flip it is {limit['room']:.3g} times the margin.",
         proof,
     ]
 
