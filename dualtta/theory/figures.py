@@ -77,7 +77,7 @@ def margins(diagnosis: "Diagnosis") -> "Figure":
     masks = group_masks(columns)
     for name in DRAWN:
         here = masks[name] & flipped
-        look: dict[str, Any] = {"s": 18, "color": COLORS[name], "marker": MARKERS[name], "linewidths": 0.9, "alpha": 0.8}
+        look = _look(name, 18)
         left.scatter(columns["flip_size"][here], columns["margin"][here], label=f"{name} ({here.sum()})", **look)
         right.scatter(columns["bound"][here], columns["margin"][here], **look)
     left.set(xlabel=f"flipping size ${SIZE}$", ylabel="margin $m(x)$", title="Margin and flip")
@@ -110,7 +110,7 @@ def style_sensitivity(diagnosis: "Diagnosis") -> "Figure":
         scatter = np.random.default_rng(0)
         for at, (name, these) in enumerate(zip(GROUPS, values, strict=True)):
             spread = at + scatter.uniform(-0.28, 0.28, len(these))
-            panel.scatter(spread, these, s=12, color=COLORS[name], marker=MARKERS[name], linewidths=0.7, alpha=0.5)
+            panel.scatter(spread, these, **_look(name, 14))
             if len(these) >= ENOUGH:  # fewer have no quartiles to speak of
                 low, middle, high = np.quantile(these, (0.25, 0.5, 0.75))
                 panel.vlines(at, low, high, color="black", linewidth=1.2)
@@ -137,8 +137,7 @@ def first_order(diagnosis: "Diagnosis") -> "Figure":
         predicted, actual = diagnosis.predicted[name][:, at], diagnosis.actual[name][:, at]
         for group in DRAWN:
             here = masks[group] & directed
-            look: dict[str, Any] = {"s": 14, "color": COLORS[group], "marker": MARKERS[group], "linewidths": 0.8, "alpha": 0.6}
-            panel.scatter(predicted[here], actual[here], label=f"{group} ({here.sum()})", **look)
+            panel.scatter(predicted[here], actual[here], label=f"{group} ({here.sum()})", **_look(group, 16))
         if directed.any():
             panel.axline((0, 0), slope=1, color="black", linewidth=0.8)
         else:
@@ -159,6 +158,12 @@ def first_order(diagnosis: "Diagnosis") -> "Figure":
         _nothing(right, "nothing is missed" if directed.any() else "no direction to perturb in")
     right.set(xlabel="multiple of the draw", ylabel="% of the change", title="Missed by first order")
     return figure
+
+
+def _look(group: str, size: float) -> dict[str, Any]:
+    """D- is few and has a black edge, so that it stands out of the others in grey too."""
+    look = {"s": size, "color": COLORS[group], "marker": MARKERS[group], "linewidths": 0.8, "alpha": 0.6}
+    return look | {"edgecolors": "black", "alpha": 1.0} if group == "D-" else look
 
 
 def _nothing(axes: "Axes", words: str, sideways: bool = True) -> None:
