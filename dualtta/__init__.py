@@ -50,6 +50,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "theory":
+        return import_module("dualtta.theory")
     if name not in _HOMES:
         raise AttributeError(f"module 'dualtta' has no attribute {name!r}")
     return getattr(import_module(f"dualtta.{_HOMES[name]}"), name)

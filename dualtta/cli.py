@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from dualtta.commands.adapt import adapt
 from dualtta.commands.conformance import conformance
 from dualtta.commands.data import COMMANDS as DATA
+from dualtta.commands.diagnose import diagnose
 from dualtta.commands.list import list_
 from dualtta.commands.run import run
 from dualtta.commands.train import train
+from dualtta.commands.watch import watch
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser
@@ -22,7 +24,9 @@ COMMANDS: dict[str, Command | dict[str, Command]] = {
     "list": list_,
     "train": train,
     "run": run,
+    "watch": watch,
     "adapt": adapt,
+    "diagnose": diagnose,
     "data": DATA,
     "conformance": conformance,
 }

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from dualtta import records
 from dualtta.data.registry import DATASETS, needs_root, open_dataset
+from dualtta.presence import Presence, present
 from dualtta.streams import make_scenario
 
 if TYPE_CHECKING:
@@ -226,7 +227,8 @@ def run_cell(cell: Cell, place: Place, notice: Notice = deaf) -> str:
     """Compute and store a cell; returns the reason where it failed, and leaves it in the folder."""
     folder = place.folder(cell)
     try:
-        records.store(folder, compute(cell, place, notice))
+        with present(place.out, Presence("cell", cell.key, title(cell))):
+            records.store(folder, compute(cell, place, notice))
     except Exception as error:  # whatever a model, a dataset or the disk may raise: the other cells go on
         return note_failure(folder, error)
     return ""
@@ -240,7 +242,8 @@ def run_source(source: "Source", place: Place) -> str:
 
     torch.set_num_threads(place.threads)
     try:
-        train(source, place.models, place.home(source.dataset), device=place.device, progress=False)
+        with present(place.out, Presence("training", source.key, title(source))):
+            train(source, place.models, place.home(source.dataset), device=place.device, progress=False)
     except Exception as error:  # its cells will say so too
         return reason_of(error)
     return ""

