@@ -35,9 +35,8 @@ def unwell(place: Place) -> None:
     """One that failed, one that was killed before its end, one of an older format."""
     setup = dataclasses.replace(demo_setups()[0], stream={"limit": 64})
     options = Options(batch_size=16, seeds=(2024,))
-    failed, killed, old = (
-        setup.cells([name], options, **more)[0] for name, more in (("dualtta", {"layer": "nowhere"}), ("tent", {}), ("deyo", {}))
-    )
+    failed = setup.cells(["dualtta"], options, layer="nowhere")[0]
+    killed, old = setup.cells(["tent", "deyo"], options)
     for cell in (failed, killed, old):
         run_cell(cell, place)
     (place.folder(killed) / "done").unlink()
