@@ -83,7 +83,7 @@ class Record:
         return self.folder.name
 
     def rows(self) -> dict[str, Column]:
-        with np.load(self.folder / "rows.npz", allow_pickle=False) as file:
+        with (self.folder / "rows.npz").open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             return dict(file)
 
 

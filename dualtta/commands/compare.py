@@ -75,7 +75,7 @@ def compared(matched: "list[tuple[Record, Record]]", pairs: "list[Pair]") -> lis
         where = f"{place_name(setting)}: {label(setting)}" if same_method(one, other) else place_name(setting)
         lines += _measures(where, some)
     if len(places) > 1:
-        lines.append(_accuracy(f"{ALL} of {len(places)}", pairs))
+        lines.append(_accuracy(f"{ALL} of all {len(places)}", pairs))
     return lines
 
 

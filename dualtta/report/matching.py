@@ -98,7 +98,7 @@ def match(a: Side, b: Side, common: bool = False) -> tuple[list[tuple[Record, Re
     if alone and not common:
         more = f", and {len(alone) - SHOWN} more" if len(alone) > SHOWN else ""
         raise ValueError(f"{'; '.join(alone[:SHOWN])}{more}: run what is missing, or compare what both have with --common")
-    return [(left[key], right[key]) for key in shared], alone
+    return sorted(((left[key], right[key]) for key in shared), key=lambda pair: _title(pair[0])), alone
 
 
 def place_of(record: Record, whole: bool = False, seed: bool = True) -> str:
@@ -134,8 +134,7 @@ def _title(record: Record) -> str:
 def pair_up(a: Record, b: Record) -> Pair:
     """Two records row by row: in the order of the stream where both saw the same, else by the number of the sample."""
     ours, theirs = a.rows(), b.rows()
-    datasets = [{key: value for key, value in record.cell["cell"]["dataset"].items() if key != "split"} for record in (a, b)]
-    if datasets[0] != datasets[1]:
+    if a.cell["cell"]["dataset"] != b.cell["cell"]["dataset"]:
         raise ValueError(f"{_title(a)} and {_title(b)} saw different data: only runs on the same samples are compared")
     order_a, order_b = _orders(ours["index"], theirs["index"], f"{_title(a)} and {_title(b)}")
     ours, theirs = ({k: v[order] for k, v in rows.items()} for rows, order in ((ours, order_a), (theirs, order_b)))
