@@ -153,6 +153,10 @@ DAMAGE = {
         lambda c: edit(c / "cell.json", cell={**json.loads((c / "cell.json").read_text())["cell"], "seed": None}),
         "cell.seed",
     ),
+    "other settings than the key's": (
+        lambda c: edit(c / "cell.json", cell={**json.loads((c / "cell.json").read_text())["cell"], "seed": 2030}),
+        "the settings that its key is made of",
+    ),
     "no names of domains": (lambda c: edit(c / "cell.json", domains=[]), "domains that cell.json does not name"),
     "thresholds that are words": (
         lambda c: edit(c / "cell.json", method={**json.loads((c / "cell.json").read_text())["method"], "tau_sa": "high"}),
@@ -175,7 +179,7 @@ def test_a_damaged_record_is_left_out_and_named_and_all_others_stay(damage, tmp_
     )
     harm, says = DAMAGE[damage]
     harm(tmp_path / "demo" / "cells" / victim)
-    report = make_report([tmp_path / "demo"])
+    report = make_report([tmp_path / "demo"], formats=())
     assert len(report.collected.records) == len(collected.records) - 1
     assert [note for note in report.collected.notes if victim in note and says in note], report.collected.notes
     assert len(report.collected.notes) == 1

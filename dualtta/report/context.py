@@ -45,7 +45,9 @@ def _model(setting: Setting) -> list[str]:
     if source is None and weights is None:
         said.append("random weights: the model was never trained")
     elif source is None and weights != "pretrained":
-        said.append(f"other weights than the published ones (a file, sha256 {_hash(setting)})")
+        said.append(
+            f"other weights than the published ones (a file, sha256 {setting.records[0].part('model', 'weights_hash')})"
+        )
     if source is not None:
         said += [f"the source model saw at most {source['limit']} samples"] if source.get("limit") else []
         start = source.get("weights")
@@ -58,11 +60,6 @@ def _start(weights: Any) -> str:
     return "random weights" if weights is None else f"a file ({str(weights)[:23]})"
 
 
-def _hash(setting: Setting) -> str:
-    model = setting.about.get("model")
-    return str(model.get("weights_hash") if isinstance(model, dict) else None)
-
-
 def _stream(setting: Setting) -> list[str]:
     said = []
     size = setting.stream.get("batch_size", PAPER_BATCH)
@@ -73,7 +70,5 @@ def _stream(setting: Setting) -> list[str]:
 
 def _data(setting: Setting) -> list[str]:
     """Where images were corrupted by us rather than by the authors of the dataset."""
-    data = setting.about.get("data")
-    if setting.dataset != "imagenet_c" or not isinstance(data, dict):
-        return []
-    return ["corrupted on the fly from ImageNet images, not the published files"] if data.get("drawn") else []
+    drawn = setting.dataset == "imagenet_c" and setting.records[0].part("data", "drawn")
+    return ["corrupted on the fly from ImageNet images, not the published files"] if drawn else []
