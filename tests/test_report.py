@@ -19,9 +19,10 @@ from dualtta.report.benches import SHIFTS
 from dualtta.report.claims import CLAIMS
 from dualtta.report.gather import gather
 from dualtta.report.paper import claims, contradictions, paper, reported
-from dualtta.report.render import common, notes_text, tex, to_csv, to_latex, to_markdown, to_terminal
+from dualtta.report.render import common, notes_text, tex, to_csv, to_latex, to_markdown
 from dualtta.report.table import Row, Table, Value
 from dualtta.report.tables import build_tables
+from dualtta.report.terminal import pieces, to_terminal
 from dualtta.setups import Options
 
 RECORDS = Path(__file__).parent / "records"
@@ -639,6 +640,22 @@ def test_the_terminal_shows_the_best_in_bold_and_the_papers_below():
     assert re.search(r"\x1b\[1m *1\.50 ± 0\.25\x1b\[0m", text)  # bold
     assert re.search(r"\x1b\[2mpaper 1\.00, \+0\.50", text)  # dim
     assert "\x1b[2J" not in text  # the hostile name does not clear the screen
+
+
+def test_a_wide_table_is_cut_for_a_narrow_terminal_and_no_value_is_broken():
+    from rich.console import Console
+
+    table = tables_of(DEMO)["quadrants"]
+    parts = pieces(table, 160)
+    assert len(parts) > 1
+    assert sum(len(part.header) - 1 for part in parts) == len(table.header) - 1
+    console = Console(width=160, file=io.StringIO())
+    for part in parts:
+        console.print(to_terminal(part, common(table)))
+    shown = console.file.getvalue()
+    values = [v for row in table.rows for v in row.values if isinstance(v, Value)]
+    assert all(f"{v.mean:.2f} ± {v.deviation:.2f}" in shown for v in values)
+    assert max(map(len, shown.splitlines())) <= 160
 
 
 # the command

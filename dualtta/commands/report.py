@@ -38,12 +38,14 @@ def report(
 def show(made: "Report") -> None:
     """All tables, their notes below them, then where the files lie."""
     from dualtta.commands.table import console
-    from dualtta.report.render import notes_text, to_terminal, visible
+    from dualtta.report.render import common, notes_text, visible
+    from dualtta.report.terminal import pieces, to_terminal
 
     screen = console()
     for table in made.tables:
-        screen.print()
-        screen.print(to_terminal(table))
+        for piece in pieces(table, screen.width):
+            screen.print()
+            screen.print(to_terminal(piece, common(table)))
         for line in notes_text(table):
             screen.print(visible(line), style="dim", markup=False, highlight=False)
     print(f"\n{len(made.tables)} tables in {made.out}")
