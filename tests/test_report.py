@@ -214,8 +214,7 @@ def test_a_record_in_two_folders_is_counted_once_and_named(tmp_path):
     shutil.copytree(DEMO, tmp_path / "copy")
     collected = gather([DEMO, tmp_path / "copy"])
     assert len(collected.records) == 24
-    assert len(collected.notes) == 26
-    assert "it is counted once" in collected.notes[0]
+    assert collected.notes == (f"26 records of {tmp_path / 'copy'} are also in {DEMO}: they are counted once",)
 
 
 def one_cell(**changes) -> Cell:
@@ -351,6 +350,16 @@ def test_subsets_other_models_and_other_starts_are_marked(tmp_path):
     assert table.command == (
         "dualtta run benchmarks --root DATA --seeds 2024,2025 --limit 50 --batch-size 16 --backbone resnet18"
     )
+
+
+@pytest.mark.parametrize(("images", "marked"), [(2000, True), (50_000, False)])
+def test_a_copy_that_lacks_published_images_is_marked(images, marked, tmp_path):
+    cells = plan("imagenet-c", methods=("tent",), seeds=(1,), backbone="resnet50")
+    write_plan(tmp_path, cells, LEVELS, data={"dataset": "imagenet_c", "images": images})
+    table = tables_of(tmp_path)["imagenet-c-resnet50"]
+    says = "a copy of the dataset with 2,000 images; 50,000 were published"
+    assert (said(table, at(table, "Tent", "Fog")) == says) is marked
+    assert ("2,000" in str(table.notes)) is marked
 
 
 def test_a_subset_and_the_whole_are_two_tables(tmp_path):

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from dualtta.report import Report
     from dualtta.report.table import Table, Value
 
+SHOWN = 20  # notes in the terminal
+
 
 def report(
     folders: list[Path], out: Path | None = None, formats: tuple[str, ...] = ("md", "tex", "csv"), json: bool = False
@@ -23,6 +25,7 @@ def report(
     """
     from dualtta.commands.progress import progress
     from dualtta.report import make_report, notes
+    from dualtta.report.render import visible
 
     with progress("checking records") as notice:
         made = make_report(folders, out, formats, notice)
@@ -30,8 +33,11 @@ def report(
         print(jsonlib.dumps(as_json(made), indent=2))
     else:
         show(made)
-    for line in notes(made.collected):
-        print(f"dualtta: {line}", file=sys.stderr)
+    said = notes(made.collected)
+    for line in said[:SHOWN]:
+        print(f"dualtta: {visible(line)}", file=sys.stderr)
+    if len(said) > SHOWN:
+        print(f"dualtta: and {len(said) - SHOWN} notes more, in {made.out / 'report.md'}", file=sys.stderr)
     return 0 if made.collected.settings else 1
 
 

@@ -199,13 +199,16 @@ def _where(record: Record) -> str:
 def _once(records: list[Record], notes: list[str]) -> list[Record]:
     """A record that lies in two folders is counted once."""
     kept: dict[tuple[str, str], Record] = {}
+    twice: dict[tuple[Path, Path], int] = {}
     for record in records:
         content = json.dumps(
             [record.cell["cell"], record.cell["stage"], record.cell.get("model"), record.summary], sort_keys=True
         )
         same = kept.setdefault((record.key, content), record)
         if same is not record and same.folder.resolve() != record.folder.resolve():
-            notes.append(f"{_where(record)} is the same as {_where(same)}: it is counted once")
+            homes = record.folder.parent.parent, same.folder.parent.parent
+            twice[homes] = twice.get(homes, 0) + 1
+    notes += [f"{count} records of {here} are also in {there}: they are counted once" for (here, there), count in twice.items()]
     return list(kept.values())
 
 

@@ -124,6 +124,7 @@ TEX = {
     "✓": r"$\checkmark$",
     "✗": r"$\times$",
     "–": "--",  # noqa: RUF001
+    "\ufffd": "?",
 }
 
 
