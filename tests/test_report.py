@@ -337,6 +337,25 @@ def test_seeds_that_not_all_pairs_have_are_left_out_and_named(pacs, tmp_path):
     assert said(table, value) == "seeds 2024 alone: the others lack some of the pairs"
 
 
+def test_pairs_without_a_common_seed_have_no_average_and_it_is_said_why(tmp_path):
+    cells = plan("benchmarks", datasets=("pacs",), methods=("tent",), seeds=(1,))
+    write_plan(tmp_path, [replace(cell, seed=number) for number, cell in enumerate(cells)], LEVELS)
+    table = tables_of(tmp_path)["benchmarks"]
+    value = at(table, "Tent", "PACS")
+    assert value.mean is None
+    assert said(table, value) == "the pairs have no seed in common"
+
+
+def test_an_empty_quadrant_is_told_from_a_missing_record(tmp_path):
+    rows = make_rows(0.5, 100)
+    write_record(tmp_path, Cell("digits", "resnet_tiny", "dualtta"), {**rows, "drop_alter": np.zeros(100)})
+    table = tables_of(tmp_path)["quadrants"]
+    value = at(table, "digits, resnet_tiny, mild: DualTTA", "D+ (falls, holds), correct")
+    assert value.mean is None
+    assert said(table, value) == "there are records, but no sample to count"
+    assert "–" not in table.notes  # noqa: RUF001
+
+
 def test_subsets_other_models_and_other_starts_are_marked(tmp_path):
     cells = plan("benchmarks", datasets=("waterbirds",), methods=("tent",), limit=50, batch_size=16, backbone="resnet18")
     cells = [replace(cell, source=replace(cell.source, weights=None)) for cell in cells]
