@@ -53,7 +53,7 @@ QUADRANTS = {  # of (Diff_sa, Diff_sp)
 
 @dataclass(frozen=True)
 class Line:
-    """A row of the quadrants before its values: the settings it is the mean of, how many that takes, and if the paper has it."""
+    """A row before its values: the settings it is the mean of, how many that takes, and whether the paper has it."""
 
     settings: list[Setting]
     cells: int = 1
