@@ -5,13 +5,16 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dualtta.commands.adapt import adapt
+from dualtta.commands.compare import compare
 from dualtta.commands.conformance import conformance
 from dualtta.commands.data import COMMANDS as DATA
 from dualtta.commands.diagnose import diagnose
 from dualtta.commands.list import list_
+from dualtta.commands.report import report
 from dualtta.commands.run import run
 from dualtta.commands.train import train
 from dualtta.commands.watch import watch
@@ -25,6 +28,8 @@ COMMANDS: dict[str, Command | dict[str, Command]] = {
     "train": train,
     "run": run,
     "watch": watch,
+    "report": report,
+    "compare": compare,
     "adapt": adapt,
     "diagnose": diagnose,
     "data": DATA,
@@ -92,6 +97,8 @@ def _add_argument(command: "ArgumentParser", spec: inspect.Parameter, help: str)
         command.add_argument(option, action="store_true", help=help)
     elif isinstance(spec.default, tuple):
         command.add_argument(option, nargs="+", type=str, default=list(spec.default), help=help)
+    elif spec.annotation == list[Path]:
+        command.add_argument(spec.name, nargs="+", type=Path, metavar=spec.name.upper().removesuffix("S"), help=help)
     elif spec.annotation == list[str]:
         command.add_argument(option, nargs="+", action="extend", default=[], metavar="KEY=VALUE", help=help)
     elif spec.default is not spec.empty:

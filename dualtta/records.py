@@ -7,6 +7,7 @@ summary.json   what the tables need; the same for the same settings, bit for bit
 done           when it was finished and what it cost
 """
 
+import hashlib
 import io
 import json
 import math
@@ -28,7 +29,31 @@ VERSION = 1
 ORDER = ("cell.json", "indices.npz", "rows.npz", "summary.json", "done")
 PACKAGES = ("torch", "torchvision", "timm", "numpy", "scipy", "opencv-python-headless", "pillow")
 
+# of rows.npz
+COLUMNS: dict[str, type[np.generic]] = {
+    "index": np.int64,
+    "label": np.int32,
+    "prediction": np.int32,
+    "domain": np.int32,
+    "group": np.int32,
+    "segment": np.int32,
+    "batch": np.int32,
+    "confidence": np.float32,
+    "entropy": np.float32,
+    "drop_alter": np.float32,
+    "drop_preserve": np.float32,
+    "weight": np.float32,
+    "plus": np.bool_,
+    "minus": np.bool_,
+}
+
 Files = Mapping[str, bytes]
+
+
+def key_of(settings: Mapping[str, Any], weights_hash: str) -> str:
+    """Names a record by the settings of its cell and the content of its weights file."""
+    whole = {**settings, "weights_hash": weights_hash}
+    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def store(folder: Path, files: Files) -> None:
@@ -64,16 +89,22 @@ class Record:
     def key(self) -> str:
         return self.folder.name
 
+    def part(self, *names: str) -> Any:
+        """What names lead to in cell.json; None where they lead nowhere."""
+        value: Any = self.cell
+        for name in names:
+            value = value.get(name) if isinstance(value, dict) else None
+        return value
+
     def rows(self) -> dict[str, Column]:
-        with np.load(self.folder / "rows.npz", allow_pickle=False) as file:
+        with (self.folder / "rows.npz").open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             return dict(file)
 
 
 def read(folder: Path) -> Record:
     """A ValueError that says what is wrong where a record is incomplete, damaged or of another version."""
     if not is_done(folder):
-        reason = (folder / "failed").read_text() if (folder / "failed").is_file() else "it was not finished"
-        raise ValueError(f"{folder.name} has no result: {reason}")
+        raise ValueError(f"{folder.name} has no result: {_why(folder)}")
     try:
         cell, summary, cost = (json.loads((folder / name).read_text()) for name in ("cell.json", "summary.json", "done"))
         if cell["version"] != VERSION:
@@ -81,6 +112,16 @@ def read(folder: Path) -> Record:
         return Record(folder, cell, summary, cost)
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{folder.name} cannot be read: {error}") from error
+
+
+def _why(folder: Path) -> str:
+    """What a failed cell left word of."""
+    try:
+        return (folder / "failed").read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return "it was not finished"
+    except OSError as error:
+        return str(error)
 
 
 def read_all(out: Path) -> tuple[list[Record], list[str]]:
