@@ -19,7 +19,7 @@ from dualtta.speed import SPEEDS, Speed
 from dualtta.views.base import Draws, FeatureView
 
 SAFE = SPEEDS["safe"]
-BUCKET = 8  # samples: where samples are independent, compiled passes see multiples of it
+BUCKET = 4  # samples: where samples are independent, compiled passes see multiples of it
 
 
 class Net:
