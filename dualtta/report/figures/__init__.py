@@ -1,4 +1,4 @@
-"""Figures. Each file is one: `collect` turns benches into plain numbers, `draw` puts them on paper, `plot` on the page."""
+"""Figures. Each file is one: `collect` turns comparisons into plain numbers, `draw` puts them on paper, `plot` on the page."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dualtta.report.bench import Bench
+from dualtta.report.comparisons import Comparison
 from dualtta.report.figures import cost, domains, quadrants, reliability, sensitivity, stream, use
 from dualtta.report.figures.look import paper, save
 
@@ -27,12 +27,12 @@ class Kind:
 FILES: tuple[ModuleType, ...] = (use, quadrants, stream, domains, reliability, cost, sensitivity)
 
 
-def kinds(benches: Sequence[Bench]) -> list[Kind]:
+def kinds(comparisons: Sequence[Comparison]) -> list[Kind]:
     """Every kind of figure that these records have something to show for."""
-    plain = [sensitivity.without_grid(bench) for bench in benches]
+    plain = [sensitivity.without_grid(comparison) for comparison in comparisons]
     found = []
     for file in FILES:
-        panels = tuple(file.collect(benches if file is sensitivity else plain))
+        panels = tuple(file.collect(comparisons if file is sensitivity else plain))
         if panels:
             found.append(Kind(file.NAME, file.TITLE, file.CAPTION, panels, file.draw, file.plot, file.A_PAGE))
     return found

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dualtta.report.bench import METRICS, Bench, Spread
+from dualtta.report.comparisons import METRICS, Comparison, Spread
 from dualtta.report.figures.look import headline, ink, sheet, wrap
 
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ class Cost:
     dots: tuple[Dot, ...]
 
 
-def collect(benches: Sequence[Bench]) -> list[Cost]:
+def collect(comparisons: Sequence[Comparison]) -> list[Cost]:
     made = []
-    for bench in benches:
+    for comparison in comparisons:
         dots = []
-        for entry in bench.entries[-MANY:]:
-            accuracy = entry.over_seeds(bench.metric)
+        for entry in comparison.entries[-MANY:]:
+            accuracy = entry.over_seeds(comparison.metric)
             forwards = [run.summary.get("forwards") for run in entry.runs]
             speeds = [run.cost.get("images_per_second") for run in entry.runs]
             if accuracy is None or None in forwards:
@@ -54,9 +54,9 @@ def collect(benches: Sequence[Bench]) -> list[Cost]:
             speed = Spread.of(known) if known and len(known) == len(speeds) else None
             dots.append(Dot(entry.label, entry.method, accuracy, sum(each) / len(each), speed))
         if len(dots) > 1:
-            machines = sorted({_machine(run.cell, run.cost) for entry in bench.entries for run in entry.runs})
-            detail = f"{bench.detail}; on {' and on '.join(machines)}"
-            made.append(Cost(bench.title, detail, METRICS[bench.metric], tuple(dots)))
+            machines = sorted({_machine(run.cell, run.cost) for entry in comparison.entries for run in entry.runs})
+            detail = f"{comparison.detail}; on {' and on '.join(machines)}"
+            made.append(Cost(comparison.title, detail, METRICS[comparison.metric], tuple(dots)))
     return made
 
 

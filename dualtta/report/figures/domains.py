@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dualtta.report.bench import Bench, Spread
+from dualtta.report.comparisons import Comparison, Spread
 from dualtta.report.figures.look import headline, ink, sheet, wrap
 
 if TYPE_CHECKING:
@@ -30,35 +30,35 @@ class Domains:
     bars: dict[str, tuple[Bar, ...]]  # by domain
 
 
-def collect(benches: Sequence[Bench]) -> list[Domains]:
+def collect(comparisons: Sequence[Comparison]) -> list[Domains]:
     """Domains that were met in one run are one panel each, and so are runs on one corruption or pair each."""
     made = []
-    families: dict[tuple[str, str, str], list[Bench]] = {}
-    for bench in benches:
-        if bench.part:
-            families.setdefault((bench.dataset, bench.model, bench.scenario), []).append(bench)
-        elif len(bench.domains) > 1:
-            made.append(Domains(bench.title, bench.detail, {name: _bars(bench, name) for name in bench.domains}))
+    families: dict[tuple[str, str, str], list[Comparison]] = {}
+    for comparison in comparisons:
+        if comparison.part:
+            families.setdefault((comparison.dataset, comparison.model, comparison.scenario), []).append(comparison)
+        elif len(comparison.domains) > 1:
+            made.append(Domains(comparison.title, comparison.detail, {name: _bars(comparison, name) for name in comparison.domains}))
     for (dataset, model, scenario), family in families.items():
-        bars = {bench.part: _whole(bench) for bench in family}
+        bars = {comparison.part: _whole(comparison) for comparison in family}
         if len(bars) > 1:
-            subset = ", a subset" if any(bench.subset for bench in family) else ""
+            subset = ", a subset" if any(comparison.subset for comparison in family) else ""
             made.append(Domains(dataset, f"{model}, {scenario}{subset}", bars))
     return sorted(made, key=lambda panel: (panel.title, panel.detail))
 
 
-def _bars(bench: Bench, domain: str) -> tuple[Bar, ...]:
+def _bars(comparison: Comparison, domain: str) -> tuple[Bar, ...]:
     """Of the methods that met a domain in all their runs."""
     found = []
-    for entry in bench.entries[-MANY:]:
+    for entry in comparison.entries[-MANY:]:
         values = [run.summary["domains"].get(domain) for run in entry.runs]
         if all(value is not None for value in values):
             found.append(Bar(entry.label, entry.method, Spread.of(values)))
     return tuple(found)
 
 
-def _whole(bench: Bench) -> tuple[Bar, ...]:
-    found = [(entry, entry.over_seeds("accuracy")) for entry in bench.entries[-MANY:]]
+def _whole(comparison: Comparison) -> tuple[Bar, ...]:
+    found = [(entry, entry.over_seeds("accuracy")) for entry in comparison.entries[-MANY:]]
     return tuple(Bar(entry.label, entry.method, spread) for entry, spread in found if spread)
 
 

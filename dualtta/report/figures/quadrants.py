@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dualtta.report.bench import Bench, Entry
+from dualtta.report.comparisons import Comparison, Entry
 from dualtta.report.figures.look import SHARE, headline, sheet
 
 if TYPE_CHECKING:
@@ -40,16 +40,16 @@ class Quadrants:
     outside: int  # samples of which a drop is not known, or is just at its threshold
 
 
-def collect(benches: Sequence[Bench]) -> list[Quadrants]:
+def collect(comparisons: Sequence[Comparison]) -> list[Quadrants]:
     made = []
-    for bench in benches:
-        for entry in bench.entries:
+    for comparison in comparisons:
+        for entry in comparison.entries:
             if all(run.summary.get("quadrants") for run in entry.runs):
-                made.append(_quadrants(bench, entry))
+                made.append(_quadrants(comparison, entry))
     return made
 
 
-def _quadrants(bench: Bench, entry: Entry) -> Quadrants:
+def _quadrants(comparison: Comparison, entry: Entry) -> Quadrants:
     corners = {}
     for name in NAMES:
         parts = [run.summary["quadrants"][name] for run in entry.runs]
@@ -62,7 +62,7 @@ def _quadrants(bench: Bench, entry: Entry) -> Quadrants:
     force = f"{method.get('drop', 'absolute')} drops, τ_sa = {method['tau_sa']:g}, τ_sp = {method['tau_sp']:g}{off}"
     over = f"{seeds} seed{'s' if seeds > 1 else ''}"
     inside = sum(corner.count for corner in corners.values())
-    return Quadrants(f"{bench.title}, {entry.label}", f"{force}; {samples:,} samples, {over}", corners, samples - inside)
+    return Quadrants(f"{comparison.title}, {entry.label}", f"{force}; {samples:,} samples, {over}", corners, samples - inside)
 
 
 def draw(panels: Sequence[Quadrants]) -> "Figure":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtta.report.bench import Bench, Spread
+from dualtta.report.comparisons import Comparison, Spread
 from dualtta.report.digest import BINS
 from dualtta.report.figures.look import headline, ink, sheet, wrap
 
@@ -42,17 +42,17 @@ class Reliability:
     curves: tuple[Curve, ...]
 
 
-def collect(benches: Sequence[Bench]) -> list[Reliability]:
+def collect(comparisons: Sequence[Comparison]) -> list[Reliability]:
     made = []
-    for bench in benches:
+    for comparison in comparisons:
         curves = []
-        for entry in bench.entries[-MANY:]:
+        for entry in comparison.entries[-MANY:]:
             bins = entry.pooled("reliability")
             count, confidence, hits = bins[bins[:, 0] > 0].T
             points = (tuple((confidence / count).tolist()), tuple((hits / count).tolist()), tuple(map(int, count)))
             curves.append(Curve(entry.label, entry.method, *points, entry.over_seeds("calibration_error")))
         if curves:
-            made.append(Reliability(bench.title, bench.detail, tuple(curves)))
+            made.append(Reliability(comparison.title, comparison.detail, tuple(curves)))
     return made
 
 

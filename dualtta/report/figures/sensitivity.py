@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtta.report.bench import METRICS, Bench, Entry, Spread
+from dualtta.report.comparisons import METRICS, Comparison, Entry, Spread
 from dualtta.report.figures.look import headline, sheet
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 NAME, TITLE = "sensitivity", "Sensitivity to the thresholds"
 CAPTION = (
-    "DualTTA under each pair of thresholds. Cells that are not above DeYO, the reference, are struck through; "
+    "DualTTA under each pair of thresholds. Cells that are not above DeYO, the reference, have a marked corner; "
     "pairs without a finished run are empty."
 )
 A_PAGE = 4
@@ -32,41 +32,41 @@ class Heat:
     deyo: Spread | None
 
 
-def grid_of(bench: Bench) -> dict[tuple[float, float], Entry]:
-    """The entries of a bench that are DualTTA at thresholds of their own; empty where they make no grid."""
+def grid_of(comparison: Comparison) -> dict[tuple[float, float], Entry]:
+    """The entries of a comparison that are DualTTA at thresholds of their own; empty where they make no grid."""
     at = {
         (float(entry.settings["tau_sa"]), float(entry.settings["tau_sp"])): entry
-        for entry in bench.entries
+        for entry in comparison.entries
         if entry.method == "dualtta" and {"tau_sa", "tau_sp"} <= set(entry.settings)
     }
     both = [len({pair[axis] for pair in at}) > 1 for axis in (0, 1)]
     return at if all(both) and len(at) > 3 else {}
 
 
-def without_grid(bench: Bench) -> Bench:
-    """What the other figures show of a bench with a grid of thresholds: the method's own pair alone."""
-    grid = grid_of(bench)
+def without_grid(comparison: Comparison) -> Comparison:
+    """What the other figures show of a comparison with a grid of thresholds: the method's own pair alone."""
+    grid = grid_of(comparison)
     others = [entry for pair, entry in grid.items() if pair != USUAL]
     kept = tuple(
         dataclasses.replace(entry, label=entry.method) if entry is grid.get(USUAL) else entry
-        for entry in bench.entries
+        for entry in comparison.entries
         if entry not in others
     )
-    return dataclasses.replace(bench, entries=kept) if grid else bench
+    return dataclasses.replace(comparison, entries=kept) if grid else comparison
 
 
-def collect(benches: Sequence[Bench]) -> list[Heat]:
+def collect(comparisons: Sequence[Comparison]) -> list[Heat]:
     made = []
-    for bench in benches:
-        grid = grid_of(bench)
+    for comparison in comparisons:
+        grid = grid_of(comparison)
         if not grid:
             continue
         sa, sp = (tuple(sorted({pair[axis] for pair in grid})) for axis in (0, 1))
-        deyo = next((entry.over_seeds(bench.metric) for entry in bench.entries if entry.method == "deyo"), None)
-        values = tuple(tuple(_mean(grid.get((a, p)), bench.metric) for a in sa) for p in sp)
+        deyo = next((entry.over_seeds(comparison.metric) for entry in comparison.entries if entry.method == "deyo"), None)
+        values = tuple(tuple(_mean(grid.get((a, p)), comparison.metric) for a in sa) for p in sp)
         runs = max(len(entry.runs) for entry in grid.values())
         seeds = f"{runs} seed{'s' if runs > 1 else ''}"
-        made.append(Heat(bench.title, f"{METRICS[bench.metric]}; {bench.detail}, {seeds}", sa, sp, values, deyo))
+        made.append(Heat(comparison.title, f"{METRICS[comparison.metric]}; {comparison.detail}, {seeds}", sa, sp, values, deyo))
     return made
 
 
@@ -95,7 +95,7 @@ def draw(panels: Sequence[Heat]) -> "Figure":
             color = "white" if norm(value) < 0.55 else "#111111"
             ax.annotate(f"{value:.1f}", (x, y), ha="center", va="center", fontsize=7.5, color=color)
             if beaten:
-                ax.plot([x - 0.42, x + 0.42], [y - 0.42, y + 0.42], color=color, lw=0.8)
+                ax.fill([x - 0.5, x - 0.5, x - 0.14], [y + 0.14, y + 0.5, y + 0.5], color="#d55e00", ec="white", lw=0.6)
         ax.set_xticks(range(len(panel.tau_sa)), [f"{v:g}" for v in panel.tau_sa])
         ax.set_yticks(range(len(panel.tau_sp)), [f"{v:g}" for v in panel.tau_sp])
         ax.set_xlabel("τ_sa, altering")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualtta.metrics import Column
-from dualtta.report.bench import Bench, Entry
+from dualtta.report.comparisons import Comparison, Entry
 from dualtta.report.figures.look import headline, ink, sheet, wrap
 
 if TYPE_CHECKING:
@@ -65,24 +65,24 @@ def windowed(correct: Column, cuts: Sequence[int]) -> Column:
     return means
 
 
-def collect(benches: Sequence[Bench]) -> list[Course]:
+def collect(comparisons: Sequence[Comparison]) -> list[Course]:
     made = []
-    for bench in benches:
-        runs = [run for entry in bench.entries for run in entry.runs]
+    for comparison in comparisons:
+        runs = [run for entry in comparison.entries for run in entry.runs]
         if not runs:
             continue
         lengths = [length for _, length in runs[0].segments]
-        alike = [e for e in bench.entries if all([n for _, n in run.segments] == lengths for run in e.runs)]
+        alike = [e for e in comparison.entries if all([n for _, n in run.segments] == lengths for run in e.runs)]
         names = [{run.segments[i][0] for e in alike for run in e.runs} for i in range(len(lengths))]
         cuts = edges(lengths)
         shown = alike[-MANY:]  # the paper's method is the last
         notes = [f"windows of {_about(np.diff(cuts))} samples"]
-        if len(shown) < len(bench.entries):
-            notes.append(f"{len(shown)} of {len(bench.entries)} settings shown")
+        if len(shown) < len(comparison.entries):
+            notes.append(f"{len(shown)} of {len(comparison.entries)} settings shown")
         made.append(
             Course(
-                bench.title,
-                f"{bench.detail}; {', '.join(notes)}",
+                comparison.title,
+                f"{comparison.detail}; {', '.join(notes)}",
                 tuple((a + b) / 2 for a, b in zip(cuts, cuts[1:], strict=False)),
                 tuple(("" if len(n) > 1 else next(iter(n)), length) for n, length in zip(names, lengths, strict=True)),
                 tuple(_line(entry, cuts) for entry in shown),

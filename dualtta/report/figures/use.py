@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dualtta.report.bench import Bench, Spread
+from dualtta.report.comparisons import Comparison, Spread
 from dualtta.report.figures.look import RIGHT, UNUSED, WRONG, headline, sheet, wrap
 
 if TYPE_CHECKING:
@@ -37,18 +37,18 @@ class Use:
     bars: tuple[Bar, ...]
 
 
-def collect(benches: Sequence[Bench]) -> list[Use]:
+def collect(comparisons: Sequence[Comparison]) -> list[Use]:
     made = []
-    for bench in benches:
+    for comparison in comparisons:
         bars = []
-        for entry in bench.entries:
+        for entry in comparison.entries:
             used, right = entry.over_seeds("adapt"), entry.over_seeds("corr_adapt")
             if entry.method in IDLE or used is None or right is None:
                 continue
             wrong = Spread.of([run.summary["adapt"] - run.summary["corr_adapt"] for run in entry.runs])
             bars.append(Bar(entry.label, entry.method, right, wrong, used))
         if bars:
-            made.append(Use(bench.title, bench.detail, tuple(bars)))
+            made.append(Use(comparison.title, comparison.detail, tuple(bars)))
     return made
 
 

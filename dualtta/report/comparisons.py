@@ -1,4 +1,4 @@
-"""Records side by side: a bench is what methods are compared on, an entry is a method with its settings over seeds."""
+"""Records side by side: a comparison is what methods are compared on, an entry is a method with its settings over seeds."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -57,7 +57,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Bench:
+class Comparison:
     """One dataset as it is met by one model: what numbers of different methods may be compared on."""
 
     title: str
@@ -85,17 +85,17 @@ class Bench:
 METRICS = {"accuracy": "accuracy", "mean_of_groups": "mean accuracy of the groups"}
 
 
-def benches(digests: Iterable[Digest]) -> list[Bench]:
+def comparisons(digests: Iterable[Digest]) -> list[Comparison]:
     """Group by everything but method and seed, in the order of names."""
     groups: dict[str, list[Digest]] = {}
     for run in digests:
         groups.setdefault(json.dumps(_setting(run), sort_keys=True), []).append(run)
-    made = [_bench(json.loads(key), runs) for key, runs in groups.items()]
-    return sorted((_told_apart(bench, made) for bench in made), key=lambda bench: (bench.title, bench.detail))
+    made = [_comparison(json.loads(key), runs) for key, runs in groups.items()]
+    return sorted((_told_apart(comparison, made) for comparison in made), key=lambda comparison: (comparison.title, comparison.detail))
 
 
 def _setting(run: Digest) -> dict[str, Any]:
-    """What the runs of a bench have in common; seeds of the data and of the source model count as seeds."""
+    """What the runs of a comparison have in common; seeds of the data and of the source model count as seeds."""
     cell = run.cell["cell"]
     source = cell["model"]["source"]
     return {
@@ -105,7 +105,7 @@ def _setting(run: Digest) -> dict[str, Any]:
     }
 
 
-def _bench(setting: dict[str, Any], runs: list[Digest]) -> Bench:
+def _comparison(setting: dict[str, Any], runs: list[Digest]) -> Comparison:
     dataset, model, scenario = setting["dataset"], setting["model"], setting["scenario"]
     source = (model["source"] or {}).get("choices", {}).get("domains") or []
     corruptions, targets = dataset.get("corruptions") or [], scenario.get("domains") or []
@@ -116,7 +116,7 @@ def _bench(setting: dict[str, Any], runs: list[Digest]) -> Bench:
     subset = any(run.cell["subset"] for run in runs)
     size = f"{'–'.join(f'{n:,}' for n in sorted({min(samples), max(samples)}))} samples{', a subset' if subset else ''}"
     details = [model["name"], scenario["name"], f"batches of {scenario.get('batch_size', 64)}", size]
-    return Bench(
+    return Comparison(
         title=f"{dataset['name']}: {part}" if part else dataset["name"],
         detail=", ".join(details),
         dataset=dataset["name"],
@@ -160,12 +160,12 @@ def label(method: str, settings: dict[str, Any], variants: list[dict[str, Any]])
 _ABSENT = object()
 
 
-def _told_apart(bench: Bench, others: list[Bench]) -> Bench:
-    """Two benches of one title carry their details in it, or the key of their first run where those agree too."""
-    same = [other for other in others if other.title == bench.title]
+def _told_apart(comparison: Comparison, others: list[Comparison]) -> Comparison:
+    """Two comparisons of one title carry their details in it, or the key of their first run where those agree too."""
+    same = [other for other in others if other.title == comparison.title]
     if len(same) == 1:
-        return bench
-    detail = f"{bench.model}, {bench.scenario}"
-    if sum((other.model, other.scenario) == (bench.model, bench.scenario) for other in same) > 1:
-        detail += f", {bench.entries[0].runs[0].key[:6]}"
-    return Bench(**{**bench.__dict__, "title": f"{bench.title} ({detail})"})
+        return comparison
+    detail = f"{comparison.model}, {comparison.scenario}"
+    if sum((other.model, other.scenario) == (comparison.model, comparison.scenario) for other in same) > 1:
+        detail += f", {comparison.entries[0].runs[0].key[:6]}"
+    return Comparison(**{**comparison.__dict__, "title": f"{comparison.title} ({detail})"})
