@@ -12,23 +12,7 @@ from dualtta.adapter import Adapter
 from dualtta.core import Step, widen
 from dualtta.data.loading import Batch
 from dualtta.metrics import Column
-
-COLUMNS: dict[str, type[np.generic]] = {
-    "index": np.int64,
-    "label": np.int32,
-    "prediction": np.int32,
-    "domain": np.int32,
-    "group": np.int32,
-    "segment": np.int32,
-    "batch": np.int32,
-    "confidence": np.float32,
-    "entropy": np.float32,
-    "drop_alter": np.float32,
-    "drop_preserve": np.float32,
-    "weight": np.float32,
-    "plus": np.bool_,
-    "minus": np.bool_,
-}
+from dualtta.records import COLUMNS
 
 
 @dataclass

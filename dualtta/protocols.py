@@ -26,6 +26,15 @@ class Situation:
     batch_size: int = 64
 
 
+def family(model: str) -> Literal["resnet", "vit"]:
+    """Which of the paper's two learning rates a model takes.
+
+    >>> family("vit_base_patch16_224"), family("efficientnet_lite0")
+    ('vit', 'resnet')
+    """
+    return "vit" if any(part in model for part in ("vit", "deit", "beit")) else "resnet"
+
+
 def settings_of(method: str, at: Situation, protocol: Protocol = "paper") -> dict[str, Any]:
     """A method's settings, learning rate included; empty for methods that learn nothing.
 

@@ -28,6 +28,24 @@ VERSION = 1
 ORDER = ("cell.json", "indices.npz", "rows.npz", "summary.json", "done")
 PACKAGES = ("torch", "torchvision", "timm", "numpy", "scipy", "opencv-python-headless", "pillow")
 
+# of rows.npz
+COLUMNS: dict[str, type[np.generic]] = {
+    "index": np.int64,
+    "label": np.int32,
+    "prediction": np.int32,
+    "domain": np.int32,
+    "group": np.int32,
+    "segment": np.int32,
+    "batch": np.int32,
+    "confidence": np.float32,
+    "entropy": np.float32,
+    "drop_alter": np.float32,
+    "drop_preserve": np.float32,
+    "weight": np.float32,
+    "plus": np.bool_,
+    "minus": np.bool_,
+}
+
 Files = Mapping[str, bytes]
 
 
@@ -72,8 +90,7 @@ class Record:
 def read(folder: Path) -> Record:
     """A ValueError that says what is wrong where a record is incomplete, damaged or of another version."""
     if not is_done(folder):
-        reason = (folder / "failed").read_text() if (folder / "failed").is_file() else "it was not finished"
-        raise ValueError(f"{folder.name} has no result: {reason}")
+        raise ValueError(f"{folder.name} has no result: {_why(folder)}")
     try:
         cell, summary, cost = (json.loads((folder / name).read_text()) for name in ("cell.json", "summary.json", "done"))
         if cell["version"] != VERSION:
@@ -81,6 +98,16 @@ def read(folder: Path) -> Record:
         return Record(folder, cell, summary, cost)
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{folder.name} cannot be read: {error}") from error
+
+
+def _why(folder: Path) -> str:
+    """What a failed cell left word of."""
+    try:
+        return (folder / "failed").read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return "it was not finished"
+    except OSError as error:
+        return str(error)
 
 
 def read_all(out: Path) -> tuple[list[Record], list[str]]:

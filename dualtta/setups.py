@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from dualtta.data.published import CORRUPTIONS, OFFICE_HOME, PACS
 from dualtta.grid import Cell
-from dualtta.protocols import Protocol, Situation, settings_of
+from dualtta.protocols import Protocol, Situation, family, settings_of
 from dualtta.source import Source, make_source
 
 
@@ -134,15 +134,6 @@ def office_home(options: Options) -> list[Setup]:
 
 
 BACKBONES = ("resnet50", "resnet50_gn", "vit_base_patch16_224")
-
-
-def family(model: str) -> Literal["resnet", "vit"]:
-    """Which of the paper's two learning rates a model takes.
-
-    >>> family("vit_base_patch16_224"), family("efficientnet_lite0")
-    ('vit', 'resnet')
-    """
-    return "vit" if any(part in model for part in ("vit", "deit", "beit")) else "resnet"
 
 
 def imagenet(options: Options, corruptions: Iterable[str] = CORRUPTIONS, scenario: str = "mild") -> list[Setup]:

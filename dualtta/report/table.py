@@ -14,10 +14,12 @@ class Value:
     reported: float | None = None  # by the paper
     marks: tuple[str, ...] = ()  # keys into the table's notes
     best: bool = False  # of its column, among the methods
+    whole: bool = True  # False: a mean of some of its cells alone, to be compared with nothing
 
     @property
     def difference(self) -> float | None:
-        return None if self.mean is None or self.reported is None else self.mean - self.reported
+        """From what the paper reports."""
+        return None if self.mean is None or self.reported is None or not self.whole else self.mean - self.reported
 
 
 @dataclass(frozen=True)
@@ -38,3 +40,4 @@ class Table:
     rows: tuple[Row, ...]
     notes: dict[str, str] = field(default_factory=dict)
     command: str | None = None  # that makes the records behind it
+    digits: int = 2  # after the point, as the paper prints them

@@ -1,0 +1,79 @@
+"""What has to be said of a number before it is compared: what it was measured on, with which weights, and what went wrong."""
+
+from typing import Any
+
+from dualtta.report.gather import Setting
+
+# what the paper runs its datasets with
+PAPER_MODELS = {
+    "colored_mnist": ("resnet18",),
+    "waterbirds": ("resnet50",),
+    "pacs": ("resnet50",),
+    "office_home": ("resnet50",),
+    "imagenet_c": ("resnet50", "resnet50_gn", "vit_base_patch16_224"),
+}
+PAPER_BATCH = 64
+KNOWN = ("domains", "limit", "batch_size")  # of a stream, named below in words
+
+
+def context(setting: Setting) -> tuple[str, ...]:
+    """In what the choices behind a setting differ from the paper's, or from all of the data; rows that share it compare."""
+    return (*_subset(setting), *_model(setting), *_stream(setting), *_data(setting))
+
+
+def remarks(setting: Setting) -> tuple[str, ...]:
+    """The context, what the seeds differ in though nobody chose it, and whether it collapsed."""
+    collapsed = f"predictions collapsed onto few classes in {setting.collapsed} of {len(setting.seeds)} seeds"
+    return (*context(setting), *setting.caveats, *([collapsed] if setting.collapsed else []))
+
+
+def _subset(setting: Setting) -> list[str]:
+    if not setting.about["subset"]:
+        return []
+    limit = setting.stream.get("limit")
+    size = f"{limit:,}" if isinstance(limit, int) else str(limit)
+    return [f"a subset: at most {size} samples of a domain"]
+
+
+def _model(setting: Setting) -> list[str]:
+    """Whose weights these are, where they are not the paper's."""
+    said = []
+    usual = PAPER_MODELS.get(setting.dataset)
+    if usual and setting.model not in usual:
+        said.append(f"{setting.model} instead of the paper's {' or '.join(usual)}")
+    source, weights = setting.source, setting.cell["model"].get("weights")
+    if source is None and weights is None:
+        said.append("random weights: the model was never trained")
+    elif source is None and weights != "pretrained":
+        said.append(f"other weights than the published ones (a file, sha256 {_hash(setting)})")
+    if source is not None:
+        said += [f"the source model saw at most {source['limit']} samples"] if source.get("limit") else []
+        start = source.get("weights")
+        if usual and setting.dataset != "colored_mnist" and start != "pretrained":
+            said.append(f"the source model starts from {_start(start)}, not from the published ImageNet weights")
+    return said
+
+
+def _start(weights: Any) -> str:
+    return "random weights" if weights is None else f"a file ({str(weights)[:23]})"
+
+
+def _hash(setting: Setting) -> str:
+    model = setting.about.get("model")
+    return str(model.get("weights_hash") if isinstance(model, dict) else None)
+
+
+def _stream(setting: Setting) -> list[str]:
+    said = []
+    size = setting.stream.get("batch_size", PAPER_BATCH)
+    if setting.dataset in PAPER_MODELS and size != PAPER_BATCH:
+        said.append(f"batches of {size} instead of the paper's {PAPER_BATCH}")
+    return said + [f"{key} {value} in the stream" for key, value in sorted(setting.stream.items()) if key not in KNOWN]
+
+
+def _data(setting: Setting) -> list[str]:
+    """Where images were corrupted by us rather than by the authors of the dataset."""
+    data = setting.about.get("data")
+    if setting.dataset != "imagenet_c" or not isinstance(data, dict):
+        return []
+    return ["corrupted on the fly from ImageNet images, not the published files"] if data.get("drawn") else []

@@ -1,0 +1,63 @@
+"""What a method costs: forwards, speed and memory, as the records say."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from dualtta.records import Record
+from dualtta.report.gather import Collected, Setting
+from dualtta.report.labels import name, rank
+from dualtta.report.table import Row, Table, Value
+from dualtta.report.values import over_seeds
+
+HEADER = ("method", "on", "device", "cells", "forwards/sample", "images/s", "peak memory, MB", "updates/batch")
+NOTE = (
+    "mean and deviation over cells, all settings of a method together; images/s is of adapting alone, without reading images; "
+    "memory on a CPU is that of the whole process"
+)
+
+
+def cost(collected: Collected) -> list[Table]:
+    """By dataset, model, batch size and device: cells of one method that differ in their settings stand together."""
+    groups: dict[tuple[Any, ...], list[Record]] = {}
+    for setting in collected.settings:
+        for record in setting.records:
+            groups.setdefault(_key(setting, record), []).append(record)
+    rows = []
+    for key in sorted(groups):
+        dataset, model, size, device, _, method = key
+        records = groups[key]
+        where = f"{dataset}, {model}, batches of {size}"
+        rows.append(Row(name(method), (where, device, str(len(records)), *_values(records))))
+    return [Table("cost", "What it costs", HEADER, tuple(rows), {"(1)": NOTE})] if rows else []
+
+
+def _key(setting: Setting, record: Record) -> tuple[Any, ...]:
+    size = setting.stream.get("batch_size", 64)
+    return (setting.dataset, setting.model, str(size), device_of(record), rank(setting.method), setting.method)
+
+
+def device_of(record: Record) -> str:
+    """The GPU by its name, else the kind of processor."""
+    machine = (record.cell.get("provenance") or {}).get("machine") or {}
+    used = str(record.cost.get("device"))
+    return str(machine.get("gpu")) if used.startswith("cuda") and machine.get("gpu") else used
+
+
+def _values(records: Sequence[Record]) -> tuple[Value, ...]:
+    samples = max(record.summary["samples"] for record in records)
+    columns = (
+        [record.summary["forwards"] / record.summary["samples"] for record in records],
+        [record.cost.get("images_per_second") for record in records],
+        [record.cost.get("peak_memory_mb") for record in records],
+        [record.summary["updates"] / max(record.summary["batches"], 1) for record in records],
+    )
+    return tuple(_value(column, samples) for column in columns)
+
+
+def _value(column: Sequence[Any], samples: int) -> Value:
+    found = [float(v) for v in column if isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v)]
+    if not found:
+        return Value()
+    mean, deviation = over_seeds(dict(enumerate(found)))
+    return Value(mean, deviation, len(found), samples)

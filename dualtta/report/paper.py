@@ -1,0 +1,107 @@
+"""What the paper reports: its tables, the claims of its text, and where they contradict each other; all is in paper.json.
+
+`further_claims` and `further_inconsistencies` there were found on reading the text once more.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+# our names for the rows and columns of its tables
+METHODS = {
+    "source": "No adapt",
+    "tent": "Tent",
+    "sar": "SAR",
+    "eata": "EATA",
+    "deyo": "DeYO",
+    "dualtta": "DualTTA",
+    "deyo_dual": "DeYO with D-",
+    "eata_dual": "EATA with D-",
+}
+BACKBONES = {"resnet50": "ResNet50-BN", "resnet50_gn": "ResNet50-GN", "vit_base_patch16_224": "ViTBase-LN"}
+WILD = {"resnet50": "resnet50_bn", "resnet50_gn": "resnet50_gn", "vit_base_patch16_224": "vit_base"}
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A number of the paper, and which of its contradictions touch it."""
+
+    value: float
+    notes: tuple[str, ...] = ()
+
+
+@cache
+def paper() -> dict[str, Any]:
+    """Everything in paper.json."""
+    found: dict[str, Any] = json.loads(Path(__file__).with_name("paper.json").read_text(encoding="utf-8"))
+    return found
+
+
+def reported(experiment: str, method: str = "", dataset: str = "", model: str = "", column: str = "") -> Reported | None:
+    """The paper's number for what an experiment of ours measures; None where it has none.
+
+    `column` is "avg" or "worst" in `benchmarks`, a corruption or "avg" in `imagenet-c`, the scenario in `wild`, "both",
+    "preserving_only" or "altering_only" in `ablation-filters`, "adapt" or "corr_adapt" in `efficiency`, the set and what is
+    counted in `quadrants`. In `ablation-incorrect`, "dualtta without D-" is a method.
+
+    >>> reported("benchmarks", "dualtta", "colored_mnist", column="worst")
+    Reported(value=68.82, notes=())
+    >>> reported("imagenet-c", "tent", model="resnet50", column="fog").value
+    61.78
+    >>> reported("wild", "dualtta", model="vit_base_patch16_224", column="mixed").value
+    70.9
+    >>> reported("efficiency", "deyo", "office_home", column="corr_adapt").value
+    19.9
+    """
+    row = METHODS.get(method, "DualTTA without D-" if method == "dualtta without D-" else method)
+    backbone = BACKBONES.get(model, model)
+    places = {
+        "benchmarks": ("benchmarks", row, f"{dataset}.{column}" if dataset in ("colored_mnist", "waterbirds") else dataset),
+        "imagenet-c": ("imagenet_c_severity5_mild", f"{backbone}/{row}", column),
+        "wild": ("imagenet_c_severity5_wild_avg", row, f"{column}.{WILD.get(model, model)}"),
+        "ablation-filters": ("ablation_filters", dataset, column),
+        "ablation-incorrect": ("ablation_likely_incorrect", row, dataset),
+        "efficiency": ("data_efficiency_percent", row, f"{dataset}.{column}"),
+        "quadrants": ("quadrants_impulse_noise_percent", "", column),
+    }
+    return _at(*places[experiment]) if experiment in places else None
+
+
+def claims() -> dict[str, float | str]:
+    """Each number that the text names, by what it is about."""
+    found = paper()
+    return {**found["claims"], **found["further_claims"]}
+
+
+def contradictions(table: str, row: str, column: str = "") -> tuple[str, ...]:
+    """The paper's contradictions that touch one of its numbers, in words.
+
+    >>> contradictions("imagenet_c_severity5_mild", "ResNet50-GN/DualTTA", "avg")[0][:44]
+    'ResNet50-GN, DualTTA: the printed average 41'
+    """
+    return tuple(
+        entry["text"]
+        for entry in _contradictions()
+        if any(fnmatchcase(row, r) and fnmatchcase(column, c) for t, r, c in entry["touches"] if t == table)
+    )
+
+
+def _contradictions() -> Iterator[dict[str, Any]]:
+    yield from paper()["inconsistencies"]
+    yield from paper()["further_inconsistencies"]
+
+
+def _at(table: str, row: str, column: str) -> Reported | None:
+    found = paper()[table]
+    if "columns" not in found:
+        value = found.get(column)
+    else:
+        values: Any = found["rows"]
+        for part in row.split("/"):
+            values = values.get(part, {})
+        value = values[found["columns"].index(column)] if values and column in found["columns"] else None
+    return None if value is None else Reported(float(value), contradictions(table, row, column))

@@ -1,0 +1,92 @@
+"""Whether a record can be believed: its summary has to follow from its rows. Nothing that fails here reaches a table."""
+
+import json
+import math
+import zipfile
+import zlib
+from typing import Any
+
+import numpy as np
+
+from dualtta.metrics import Column, summarise
+from dualtta.records import COLUMNS, Record, to_json
+
+COUNTS = ("batches", "updates", "skips", "recoveries", "collapsing", "forwards")
+TOLERANCE = 1e-6  # of what is computed again from the rows
+
+
+def flaw(record: Record) -> str | None:
+    """What is wrong with a record, in words; None where all is well."""
+    try:
+        missing = _lacks(record)
+        if missing:
+            return f"it lacks {missing}"
+        rows = record.rows()
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+        return f"rows.npz cannot be read: {' '.join(str(error).split()) or type(error).__name__}"
+    return _wrong_rows(rows) or _wrong_summary(record, rows)
+
+
+def _lacks(record: Record) -> str | None:
+    """The first thing that every record has and this one has not."""
+    whole: list[tuple[str, Any]] = [("summary.json", record.summary), ("done", record.cost), ("cell", record.cell.get("cell"))]
+    for place, value in whole:
+        if not isinstance(value, dict):
+            return f"the settings in {place}" if place == "cell" else f"all that belongs into {place}"
+    cell = record.cell["cell"]
+    for part in ("dataset", "model", "method", "scenario"):
+        if not isinstance(cell.get(part), dict) or not isinstance(cell[part].get("name"), str):
+            return f"cell.json: cell.{part}.name"
+    if not isinstance(cell.get("seed"), int):
+        return "cell.json: cell.seed"
+    kinds = {"classes": list, "domains": list, "groups": list, "method": dict, "subset": bool, "stage": str}
+    for part, kind in kinds.items():
+        if not isinstance(record.cell.get(part), kind):
+            return f"cell.json: {part}"
+    for part in COUNTS:
+        value = record.summary.get(part)
+        if not isinstance(value, int) or value < 0:
+            return f"summary.json: {part}"
+    return None
+
+
+def _wrong_rows(rows: dict[str, Column]) -> str | None:
+    missing = [name for name in COLUMNS if name not in rows]
+    if missing:
+        return f"rows.npz lacks {', '.join(missing)}"
+    sizes = {rows[name].shape for name in COLUMNS}
+    if len(sizes) != 1 or len(next(iter(sizes))) != 1:
+        return "the columns of rows.npz are not equally long"
+    if next(iter(sizes)) == (0,):
+        return "rows.npz is empty"
+    strange = [name for name, kind in COLUMNS.items() if not np.can_cast(rows[name].dtype, kind, "same_kind")]
+    return f"rows.npz holds no numbers in {', '.join(strange)}" if strange else None
+
+
+def _wrong_summary(record: Record, rows: dict[str, Column]) -> str | None:
+    """The first number of the summary that the rows do not bear out."""
+    about, names = record.cell, {part: tuple(map(str, record.cell[part])) for part in ("domains", "groups")}
+    by_rows = summarise(rows, max(len(about["classes"]), 1), names["domains"], names["groups"], about["method"])
+    expected = json.loads(to_json(by_rows))
+    if record.summary.get("samples") != expected["samples"]:
+        return f"summary.json says {record.summary.get('samples')} samples, rows.npz has {expected['samples']}"
+    if not names["domains"] or not expected["domains"]:
+        return "its rows belong to no domain that cell.json names"
+    for key, value in expected.items():
+        if key not in record.summary:
+            return f"summary.json lacks {key}"
+        if not _same(value, record.summary[key]):
+            return f"{key} in summary.json does not follow from rows.npz"
+    return None
+
+
+def _same(expected: Any, found: Any) -> bool:
+    if isinstance(expected, dict):
+        if not isinstance(found, dict) or expected.keys() != found.keys():
+            return False
+        return all(_same(expected[key], found[key]) for key in expected)
+    if expected is None or found is None:
+        return expected is found
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return False
+    return math.isfinite(found) and abs(expected - found) <= TOLERANCE * max(1.0, abs(expected))

@@ -1,0 +1,115 @@
+"""From settings to values: means over cells, mean and deviation over seeds, marks for all that has to be said."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dualtta.report.context import remarks
+from dualtta.report.gather import Metric, Setting
+from dualtta.report.paper import Reported
+from dualtta.report.table import Row, Value
+
+PERCENT = 100.0
+MISSING = "–"  # noqa: RUF001
+MISSING_NOTE = "not measured: there is no record"
+
+
+class Notes:
+    """The notes of a table: each text once, under a letter in the order of their appearance."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+
+    def mark(self, text: str) -> str:
+        """
+        >>> notes = Notes()
+        >>> notes.mark("a subset"), notes.mark("other weights"), notes.mark("a subset")
+        ('a', 'b', 'a')
+        """
+        return self.texts.setdefault(text, letters(len(self.texts)))
+
+    def marks(self, texts: Iterable[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.mark(text) for text in texts))
+
+    def below(self, rows: Iterable[Row], *more: str) -> dict[str, str]:
+        """All notes by their marks; unmarked ones come last, and the dash is explained where it occurs."""
+        empty = any(isinstance(v, Value) and v.mean is None for row in rows for v in row.values)
+        dash = {MISSING: MISSING_NOTE} if empty else {}
+        return {mark: text for text, mark in self.texts.items()} | dash | {f"({i})": text for i, text in enumerate(more, 1)}
+
+
+def letters(number: int) -> str:
+    """
+    >>> letters(0), letters(25), letters(26)
+    ('a', 'z', 'aa')
+    """
+    return (letters(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)
+
+
+def over_seeds(each: Mapping[int, float]) -> tuple[float, float | None]:
+    """Mean and sample deviation; no deviation with one seed.
+
+    >>> over_seeds({2024: 1.0, 2025: 3.0})
+    (2.0, 1.4142135623730951)
+    >>> over_seeds({2024: 1.0})
+    (1.0, None)
+    """
+    values = list(each.values())
+    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
+
+
+def value(
+    settings: Sequence[Setting],
+    metric: Metric,
+    notes: Notes,
+    *,
+    cells: int = 1,
+    of: str = "cells",
+    scale: float = PERCENT,
+    reported: Reported | None = None,
+) -> Value:
+    """The mean over a row's cells in one column, seed by seed; `cells` is how many it takes, `of` what they are called.
+
+    A mean of fewer cells, or of seeds that not all cells have, is marked; one of fewer cells is compared with nothing.
+    """
+    said = [text for setting in settings for text in remarks(setting)]
+    from_paper = notes.marks(reported.notes) if reported else ()
+    told = None if reported is None else reported.value
+    per_cell = [{seed: number * scale for seed, number in setting.each(metric).items()} for setting in settings]
+    shared = set(per_cell[0]).intersection(*per_cell[1:]) if per_cell else set()
+    assert len(settings) <= cells, "settings that differ in what nobody chose were to be told apart by their labels"
+    if not shared:
+        return Value(reported=told, marks=from_paper)
+    if len(settings) == 1 and len(shared) < len(settings[0].seeds):
+        said.append(f"seeds {', '.join(map(str, sorted(shared)))} alone: the others have no sample to count here")
+    if any(set(each) != shared for each in per_cell):
+        said.append(f"seeds {', '.join(map(str, sorted(shared)))} alone: the others lack some of the {of}")
+    whole = len(settings) == cells
+    if not whole:
+        said.append(f"the mean of {len(settings)} of {cells} {of}; the others have no record")
+    mean, deviation = over_seeds({seed: float(np.mean([each[seed] for each in per_cell])) for seed in sorted(shared)})
+    return Value(
+        mean,
+        deviation,
+        seeds=len(shared),
+        samples=sum(setting.samples for setting in settings),
+        reported=told,
+        marks=tuple(dict.fromkeys((*notes.marks(said), *from_paper))),
+        whole=whole,
+    )
+
+
+def flag_best(rows: Sequence[Row], columns: Iterable[int]) -> tuple[Row, ...]:
+    """The highest value of each column, where at least two are whole and all whole ones are of the same number of samples."""
+    flagged = [list(row.values) for row in rows]
+    for column in columns:
+        found = [(i, v) for i, values in enumerate(flagged) if isinstance(v := values[column], Value) and v.mean is not None]
+        fit = [(i, v) for i, v in found if v.whole]
+        if len(fit) < 2 or len({v.samples for _, v in fit}) > 1:
+            continue
+        top = max(v.mean for _, v in fit if v.mean is not None)
+        for i, v in fit:
+            if v.mean == top:
+                flagged[i][column] = replace(v, best=True)
+    return tuple(Row(row.label, tuple(values)) for row, values in zip(rows, flagged, strict=True))
