@@ -1,16 +1,17 @@
 """Records side by side: a comparison is what methods are compared on, an entry is a method with its settings over seeds."""
 
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from dualtta.data.published import CORRUPTIONS
 from dualtta.metrics import Column
-from dualtta.report.digest import Digest
-
-ORDER = ("source", "norm", "tent", "sar", "eata", "eata_dual", "deyo", "deyo_dual", "dualtta")  # that of the paper's tables
+from dualtta.report.digest import Digest, digest_all
+from dualtta.report.gather import Setting
+from dualtta.report.labels import name, rank
+from dualtta.report.places import place_key
 
 
 @dataclass(frozen=True)
@@ -85,71 +86,80 @@ class Comparison:
 METRICS = {"accuracy": "accuracy", "mean_of_groups": "mean accuracy of the groups"}
 
 
-def comparisons(digests: Iterable[Digest]) -> list[Comparison]:
-    """Group by everything but method and seed, in the order of names."""
-    groups: dict[str, list[Digest]] = {}
-    for run in digests:
-        groups.setdefault(json.dumps(_setting(run), sort_keys=True), []).append(run)
-    made = [_comparison(json.loads(key), runs) for key, runs in groups.items()]
-    return sorted((_told_apart(comparison, made) for comparison in made), key=lambda comparison: (comparison.title, comparison.detail))
+def comparisons(settings: Iterable[Setting]) -> tuple[list[Comparison], list[str]]:
+    """Group by everything but method and seed, in the order of names; and what is to be said of rows that cannot be read."""
+    groups: dict[str, list[Setting]] = {}
+    for setting in settings:
+        groups.setdefault(place_key(setting), []).append(setting)
+    notes: list[str] = []
+    seen: dict[str, int] = {}
+    made = []
+    for group in groups.values():
+        entries = _entries(group, seen, notes)
+        if entries:
+            made.append(_comparison(group[0], entries))
+    return sorted((_told_apart(one, made) for one in made), key=_order), notes
 
 
-def _setting(run: Digest) -> dict[str, Any]:
-    """What the runs of a comparison have in common; seeds of the data and of the source model count as seeds."""
-    cell = run.cell["cell"]
-    source = cell["model"]["source"]
-    return {
-        "dataset": {key: value for key, value in cell["dataset"].items() if key != "seed"},
-        "model": {**cell["model"], "source": source and {**source, "seed": None}, "hash": run.cell["model"]["weights_hash"]},
-        "scenario": cell["scenario"],
-    }
+def _order(one: Comparison) -> tuple[str, int, str, str]:
+    """By dataset; corruptions as they are published."""
+    known = CORRUPTIONS.index(one.part) if one.part in CORRUPTIONS else len(CORRUPTIONS)
+    return one.dataset, known, one.title, one.detail
 
 
-def _comparison(setting: dict[str, Any], runs: list[Digest]) -> Comparison:
-    dataset, model, scenario = setting["dataset"], setting["model"], setting["scenario"]
-    source = (model["source"] or {}).get("choices", {}).get("domains") or []
-    corruptions, targets = dataset.get("corruptions") or [], scenario.get("domains") or []
-    part = (
-        corruptions[0] if len(corruptions) == 1 else f"{'+'.join(source)} → {'+'.join(targets)}" if source and targets else ""
-    )
-    samples = {run.summary["samples"] for run in runs}
+def _comparison(setting: Setting, entries: tuple[Entry, ...]) -> Comparison:
+    corruptions, source, targets = setting.choices.get("corruptions"), setting.source_domains, setting.target_domains
+    part = f"{'+'.join(source)} → {'+'.join(targets)}" if source and targets else ""
+    if isinstance(corruptions, list) and len(corruptions) == 1:
+        part = str(corruptions[0])
+    runs = [run for entry in entries for run in entry.runs]
+    samples = sorted({run.summary["samples"] for run in runs})
     subset = any(run.cell["subset"] for run in runs)
-    size = f"{'–'.join(f'{n:,}' for n in sorted({min(samples), max(samples)}))} samples{', a subset' if subset else ''}"
-    details = [model["name"], scenario["name"], f"batches of {scenario.get('batch_size', 64)}", size]
+    size = f"{samples[0]:,}{f' to {samples[-1]:,}' if len(samples) > 1 else ''} samples{', a subset' if subset else ''}"
+    batch = setting.stream.get("batch_size")
+    details = [setting.model, setting.scenario, *([f"batches of {batch}"] if batch else []), size]
     return Comparison(
-        title=f"{dataset['name']}: {part}" if part else dataset["name"],
+        title=f"{setting.dataset}: {part}" if part else setting.dataset,
         detail=", ".join(details),
-        dataset=dataset["name"],
-        model=model["name"],
-        scenario=scenario["name"],
+        dataset=setting.dataset,
+        model=setting.model,
+        scenario=setting.scenario,
         part=part,
         subset=subset,
-        entries=entries(runs),
+        entries=entries,
     )
 
 
-def entries(runs: Iterable[Digest]) -> tuple[Entry, ...]:
-    """Group by method and settings; in the paper's order, other methods after them by name."""
-    groups: dict[tuple[str, str], list[Digest]] = {}
-    for run in runs:
-        settings = {key: value for key, value in run.cell["cell"]["method"].items() if key != "name"}
-        groups.setdefault((run.method, json.dumps(settings, sort_keys=True)), []).append(run)
+def _entries(group: Sequence[Setting], seen: dict[str, int], notes: list[str]) -> tuple[Entry, ...]:
+    """In the order of the tables; a setting whose rows cannot be read is left out."""
     variants: dict[str, list[dict[str, Any]]] = {}
-    for method, settings in groups:
-        variants.setdefault(method, []).append(json.loads(settings))
-    made = [
-        Entry(label(method, json.loads(s), variants[method]), method, json.loads(s), tuple(sorted(group, key=lambda r: r.seed)))
-        for (method, s), group in groups.items()
-    ]
-    place = {name: number for number, name in enumerate(ORDER)}
-    return tuple(sorted(made, key=lambda e: (place.get(e.method, len(place)), e.method, e.label)))
+    for setting in group:
+        variants.setdefault(setting.method, []).append(setting.settings)
+    made: list[Entry] = []
+    for setting in sorted(group, key=lambda one: rank(one.method)):
+        runs, bad = digest_all(setting.records)
+        notes += bad
+        if not runs:
+            continue
+        words = label(name(setting.method), setting.settings, variants[setting.method])
+        words += f", in {setting.origin}" if setting.origin else ""
+        same = sum(entry.label == words for entry in made)
+        words += f", no. {same + 1}" if same else ""
+        made.append(Entry(words, setting.method, setting.settings, tuple(_once(run, seen) for run in runs)))
+    return tuple(made)
+
+
+def _once(run: Digest, seen: dict[str, int]) -> Digest:
+    """A run under a key of its own: two folders may hold other results of the same cell."""
+    seen[run.key] = seen.get(run.key, 0) + 1
+    return run if seen[run.key] == 1 else replace(run, key=f"{run.key}-{seen[run.key]}")
 
 
 def label(method: str, settings: dict[str, Any], variants: list[dict[str, Any]]) -> str:
     """The method's name, with the settings in which its variants differ.
 
-    >>> label("dualtta", {"lr": 0.1, "lam": 0.0}, [{"lr": 0.1, "lam": 0.0}, {"lr": 0.1}])
-    'dualtta (lam=0)'
+    >>> label("DualTTA", {"lr": 0.1, "lam": 0.0}, [{"lr": 0.1, "lam": 0.0}, {"lr": 0.1}])
+    'DualTTA (lam=0)'
     """
     keys = sorted({key for other in variants for key in other})
     differ = [k for k in keys if k in settings and any(other.get(k, _ABSENT) != settings[k] for other in variants)]
@@ -168,4 +178,4 @@ def _told_apart(comparison: Comparison, others: list[Comparison]) -> Comparison:
     detail = f"{comparison.model}, {comparison.scenario}"
     if sum((other.model, other.scenario) == (comparison.model, comparison.scenario) for other in same) > 1:
         detail += f", {comparison.entries[0].runs[0].key[:6]}"
-    return Comparison(**{**comparison.__dict__, "title": f"{comparison.title} ({detail})"})
+    return replace(comparison, title=f"{comparison.title} ({detail})")

@@ -13,7 +13,7 @@ from dualtta.records import Record
 
 BINS = 15  # of confidence, as many as the calibration error has
 SHOWN = 4_000  # samples of a run that are kept to be drawn
-TYPICAL = 5  # samples of D+ and of D- that are kept to be shown as images
+TYPICAL = 4  # samples of D+ and of D- that are kept to be shown as images
 SETS = ("D+", "D-", "rest")
 NEEDED = ("index", "label", "prediction", "domain", "segment", "confidence", "drop_alter", "drop_preserve", "plus", "minus")
 

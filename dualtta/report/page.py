@@ -60,7 +60,8 @@ def page(contents: Contents) -> str:
         del sections["Notes"]
     shown = {name: body for name, body in sections.items() if body}
     figures = [
-        {"panels": [{"detail": panel.detail, "plot": kind.plot(plainly(panel))} for panel in kind.panels]} for kind in contents.kinds
+        {"panels": [{"detail": panel.detail, "plot": kind.plot(plainly(panel))} for panel in kind.panels]}
+        for kind in contents.kinds
     ]
     embedded = {"figures": figures, "plane": points, "runs": about_runs(contents.comparisons)}
     early, script, plotly = _asset("early.js"), _asset("page.js"), plotly_js()
@@ -90,7 +91,9 @@ LEADS = {
 
 
 def _section(name: str, body: Html) -> Html:
-    return tag("section", tag("h2", name), tag("p", LEADS[name], class_="quiet") if name in LEADS else None, body, id=name.lower())
+    return tag(
+        "section", tag("h2", name), tag("p", LEADS[name], class_="quiet") if name in LEADS else None, body, id=name.lower()
+    )
 
 
 def _hero(contents: Contents) -> Html:
@@ -109,7 +112,10 @@ def _hero(contents: Contents) -> Html:
     }
     count = len(contents.notes)
     warning = tag(
-        "p", f"{count} thing{'s' if count != 1 else ''} could not be used as found; ", tag("a", "see the notes", href="#notes"), "."
+        "p",
+        f"{count} thing{'s' if count != 1 else ''} could not be used as found; ",
+        tag("a", "see the notes", href="#notes"),
+        ".",
     )
     nothing = tag("p", "There is no finished run here, so there is nothing to show.", class_="lead")
     return tag(
@@ -155,9 +161,7 @@ def policy(*scripts: str) -> str:
     """Only these scripts, by their hashes, and nothing from anywhere."""
     hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{value}'" for value in hashes)
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
-    )
+    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
 
 
 def plotly_js() -> str:

@@ -28,7 +28,9 @@ def show_runs(comparisons: Sequence[Comparison]) -> Html:
     box = tag("div", table, class_="scroll tall", tabindex=0, role="region", aria_label="All runs")
     told = tag("p", "Choose a run's key to see its settings and how to repeat it.", class_="quiet", id="run-hint")
     detail = tag("div", told, id="run", aria_live="polite", class_="run")
-    return Html(tag("div", search, tag("span", f"{len(runs):,} runs", id="found", class_="quiet"), class_="controls") + box + detail)
+    return Html(
+        tag("div", search, tag("span", f"{len(runs):,} runs", id="found", class_="quiet"), class_="controls") + box + detail
+    )
 
 
 def _row(run: Digest) -> Html:
@@ -67,7 +69,9 @@ def about_runs(comparisons: Sequence[Comparison]) -> dict[str, Any]:
             "cell": run.cell["cell"],
             "method": run.cell["method"],
             "data": run.cell.get("data"),
-            "where": _number(shared, {k: run.cell.get(k) for k in ("provenance", "threads")} | {"device": run.cost.get("device")}),
+            "where": _number(
+                shared, {k: run.cell.get(k) for k in ("provenance", "threads")} | {"device": run.cost.get("device")}
+            ),
             "model": _number(shared, run.cell.get("model")),
             "cost": run.cost,
             "subset": run.cell["subset"],

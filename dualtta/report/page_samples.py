@@ -61,7 +61,9 @@ def show_plane(runs: list[dict[str, Any]]) -> Html:
         _choice("Set", "plane-set", [("", "all"), *((str(i), name) for i, name in enumerate(SETS))]),
         class_="controls",
     )
-    counts = tag("div", tag("table", class_="counts", id="plane-counts"), class_="scroll", tabindex=0, role="region", aria_label="Counts")
+    counts = tag(
+        "div", tag("table", class_="counts", id="plane-counts"), class_="scroll", tabindex=0, role="region", aria_label="Counts"
+    )
     said = tag("p", "", id="plane-said", class_="quiet", aria_live="polite")
     return Html(controls + said + tag("div", "", id="plane", class_="figure") + counts)
 
@@ -100,7 +102,8 @@ def _figure(thumbnail: Thumbnail) -> Html:
         for name, url in thumbnail.images.items()
     ]
     verdict = "right" if thumbnail.right else f"wrong, it is {thumbnail.label}"
-    drops = f"confidence {thumbnail.confidence:.2f}, Diff_sa {thumbnail.drop_alter:.2f}, Diff_sp {thumbnail.drop_preserve:.2f}"
+    alter, preserve = (round(drop, 2) + 0.0 for drop in (thumbnail.drop_alter, thumbnail.drop_preserve))  # no minus zero
+    drops = f"confidence {thumbnail.confidence:.2f}, Diff_sa {alter:.2f}, Diff_sp {preserve:.2f}"
     return tag(
         "figure",
         tag("div", images, class_="views"),

@@ -8,17 +8,39 @@ from dualtta.report.winners import RULE, Place, Standing
 def show_summary(standings: list[Standing]) -> Html:
     if not standings:
         return tag("p", "No two methods were run on the same data, so there is nothing to rank.", class_="quiet")
-    return Html(tag("div", [_card(standing) for standing in standings], class_="cards") + tag("p", RULE, class_="quiet"))
+    cards = [_card(standing) for standing in standings]
+    rest = tag("div", cards[MANY:], class_="cards")
+    more = tag("details", tag("summary", f"{len(cards) - MANY} more comparisons"), rest) if len(cards) > MANY else None
+    said = tag("p", verdict(standings), class_="lead")
+    return Html(said + tag("div", cards[:MANY], class_="cards") + (more or "") + tag("p", RULE, class_="quiet"))
+
+
+MANY = 12  # cards on the first screen
+
+
+def verdict(standings: list[Standing]) -> str:
+    """Who has the highest mean how often, and how often that is no more than the deviation."""
+    wins: dict[str, int] = {}
+    alone: dict[str, int] = {}
+    for standing in standings:
+        label = standing.best.label
+        wins[label] = wins.get(label, 0) + 1
+        alone[label] = alone.get(label, 0) + (not standing.level)
+    ranked = sorted(wins, key=lambda label: (-wins[label], label))
+    parts = [f"{label} has the highest mean on {wins[label]} of {len(standings)}, {_apart(alone[label])}" for label in ranked]
+    return f"{'; '.join(parts)}."
+
+
+def _apart(alone: int) -> str:
+    """
+    >>> _apart(1), _apart(0)
+    ('beyond the deviation on 1', 'never beyond the deviation')
+    """
+    return f"beyond the deviation on {alone}" if alone else "never beyond the deviation"
 
 
 def _card(standing: Standing) -> Html:
-    best, level = standing.best, standing.level
-    verdict = f"level with {_listed([place.label for place in level])}" if level else f"ahead of {_listed([standing.places[1].label])}"
-    if level and len(level) > 3:
-        verdict = f"level with {len(level)} others, {level[0].label} the nearest"
-    if not level:
-        ahead = 100 * (best.score.mean - standing.places[1].score.mean)
-        verdict += f" by {ahead:.1f} points"
+    best = standing.best
     return tag(
         "article",
         tag("h3", standing.title),
@@ -31,11 +53,21 @@ def _card(standing: Standing) -> Html:
             tag("span", "" if best.score.deviation is None else f"± {100 * best.score.deviation:.1f}", class_="deviation"),
             class_="winner",
         ),
-        tag("p", verdict, class_="verdict"),
+        tag("p", _against(standing), class_="verdict"),
         _ladder(standing),
         tag("p", "; ".join([f"{standing.metric}, %", *standing.notes]), class_="quiet small"),
         class_="card",
     )
+
+
+def _against(standing: Standing) -> str:
+    """How the best stands to the next."""
+    level, second = standing.level, standing.places[1]
+    if not level:
+        return f"ahead of {second.label} by {100 * (standing.best.score.mean - second.score.mean):.1f} points"
+    if len(level) > 3:
+        return f"level with {len(level)} others, {level[0].label} the nearest"
+    return f"level with {_listed([place.label for place in level])}"
 
 
 def _ladder(standing: Standing) -> Html:

@@ -38,7 +38,9 @@ def _cell(value: Value | str) -> Html:
         reported = tag("span", f"paper {value.reported:.2f}", class_="paper") if value.reported is not None else None
         return tag("td", tag("span", "–", class_="none", title="not measured"), _marks(value), reported)
     deviation = "" if value.deviation is None else f" ± {value.deviation:.1f}"
-    measured = tag("span", f"{value.mean:.1f}", tag("span", deviation, class_="deviation") if deviation else None, class_="value")
+    measured = tag(
+        "span", f"{value.mean:.1f}", tag("span", deviation, class_="deviation") if deviation else None, class_="value"
+    )
     return tag(
         "td",
         measured,

@@ -51,21 +51,25 @@ class Gallery:
 
 def galleries(comparisons: Sequence[Comparison], root: Path | None = None) -> tuple[list[Gallery], list[str]]:
     """One for each comparison with a method that looks at both drops, of its first seed; and why there are no more."""
-    made, notes = [], []
+    made: list[Gallery] = []
+    missing: dict[str, list[str]] = {}
     wanted = [(c, run) for c in comparisons for run in [_first(c)] if run]
     for comparison, run in wanted[:MOST]:
         try:
             made.append(gallery(comparison.title, run, root))
         except (ValueError, OSError, ImportError, KeyError, TypeError, IndexError) as error:
-            notes.append(f"{comparison.title}: {' '.join(str(error).split())}")
+            missing.setdefault(" ".join(str(error).split()), []).append(comparison.title)
+    notes = [f"{', '.join(titles)}: {why}" for why, titles in missing.items()]
     if len(wanted) > MOST:
-        notes.append(f"images are shown for the first {MOST} of {len(wanted)} comparisons")
+        notes.append(f"{len(wanted) - MOST} more comparisons: {MOST} are enough for one page")
     return made, notes
 
 
 def _first(comparison: Comparison) -> Digest | None:
     """The run to show: of the last entry that sorts by both drops, the paper's method where it is there."""
-    runs = [e.runs[0] for e in comparison.entries if e.runs[0].points and any(len(t["index"]) for t in e.runs[0].typical.values())]
+    runs = [
+        e.runs[0] for e in comparison.entries if e.runs[0].points and any(len(t["index"]) for t in e.runs[0].typical.values())
+    ]
     return runs[-1] if runs else None
 
 

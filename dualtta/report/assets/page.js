@@ -77,10 +77,20 @@ const dressed = (layout, width) => {
   };
   for (const axis of new Set(["xaxis", "yaxis", ...Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key))])) {
     made[axis] = { gridcolor: ink.line, zerolinecolor: ink.line, linecolor: ink.line, automargin: true, ...layout[axis] };
+    if (made[axis].title) made[axis].title = { ...made[axis].title, font: { size: 13, color: ink.quiet } };
+  }
+  if (narrow && layout.grid) { // side by side becomes one below the other
+    made.grid = { ...layout.grid, rows: layout.grid.columns, columns: 1, ygap: 0.35 };
+    made.yaxis2 = { ...made.yaxis2, showticklabels: true, matches: undefined };
+    made.height += 220;
+    made.legend = { ...made.legend, y: -0.12 };
   }
   return made;
 };
-const show = (place, spec) => Plotly.react(place, spec.data, dressed(spec.layout, place.clientWidth), CONFIG);
+const show = (place, spec) => {
+  const data = place.clientWidth < 640 ? spec.data.map((trace) => (trace.type === "heatmap" ? { ...trace, showscale: false } : trace)) : spec.data;
+  return Plotly.react(place, data, dressed(spec.layout, place.clientWidth), CONFIG);
+};
 
 const drawn = new Map(); // place -> how to draw it again
 const seen = new IntersectionObserver((entries) => {
@@ -214,7 +224,9 @@ document.addEventListener("click", (event) => {
 const places = new IntersectionObserver((entries) => {
   for (const entry of entries.filter((one) => one.isIntersecting)) {
     for (const link of $$(".bar nav a")) {
-      if (link.hash === `#${entry.target.id}`) link.setAttribute("aria-current", "true"); else link.removeAttribute("aria-current");
+      if (link.hash !== `#${entry.target.id}`) { link.removeAttribute("aria-current"); continue; }
+      link.setAttribute("aria-current", "true");
+      link.parentElement.scrollTo({ left: link.offsetLeft - link.parentElement.clientWidth / 2 });
     }
   }
 }, { rootMargin: "-20% 0px -70% 0px" });

@@ -106,7 +106,7 @@ def draw(panels: Sequence[Cost]) -> "Figure":
 def plot(panel: Cost) -> dict[str, Any]:
     """For the page: forwards at the left, images a second at the right."""
     data = []
-    for dot in panel.dots:
+    for dot, aside in zip(panel.dots, dodge([dot.forwards for dot in panel.dots], 0.06), strict=True):
         look = ink(dot.method)
         bars = {"type": "data", "array": [100 * (dot.accuracy.deviation or 0)], "thickness": 1, "width": 3, "color": look.color}
         common = {
@@ -116,14 +116,15 @@ def plot(panel: Cost) -> dict[str, Any]:
             "legendgroup": dot.label,
             "y": [round(100 * dot.accuracy.mean, 2)],
             "error_y": bars,
-            "customdata": [dot.accuracy.text()],
+            "customdata": [[dot.accuracy.text(), round(dot.forwards, 2)]],
             "marker": {"color": look.color, "symbol": look.symbol, "size": 12, "line": {"width": 2, "color": look.color}},
         }
-        at = "%{customdata} % at %{x:.3~g} "
-        data.append({**common, "x": [round(dot.forwards, 3)], "hovertemplate": at + "forwards<extra>%{fullData.name}</extra>"})
+        named = "<extra>%{fullData.name}</extra>"
+        forwards = "%{customdata[0]} % at %{customdata[1]} forwards a sample" + named
+        data.append({**common, "x": [round(dot.forwards + aside, 3)], "hovertemplate": forwards})
         if dot.speed:
             speed = {"x": [round(dot.speed.mean, 1)], "xaxis": "x2", "yaxis": "y2", "showlegend": False}
-            data.append({**common, **speed, "hovertemplate": at + "images/s<extra>%{fullData.name}</extra>"})
+            data.append({**common, **speed, "hovertemplate": "%{customdata[0]} % at %{x:.0f} images/s" + named})
     layout = {
         "grid": {"rows": 1, "columns": 2, "pattern": "independent", "xgap": 0.08},
         "xaxis": {"title": {"text": "forwards a sample"}, "rangemode": "tozero"},

@@ -38,7 +38,9 @@ def collect(comparisons: Sequence[Comparison]) -> list[Domains]:
         if comparison.part:
             families.setdefault((comparison.dataset, comparison.model, comparison.scenario), []).append(comparison)
         elif len(comparison.domains) > 1:
-            made.append(Domains(comparison.title, comparison.detail, {name: _bars(comparison, name) for name in comparison.domains}))
+            made.append(
+                Domains(comparison.title, comparison.detail, {name: _bars(comparison, name) for name in comparison.domains})
+            )
     for (dataset, model, scenario), family in families.items():
         bars = {comparison.part: _whole(comparison) for comparison in family}
         if len(bars) > 1:

@@ -104,7 +104,7 @@ def plot(panel: Reliability) -> dict[str, Any]:
                 "hovertemplate": "confidence %{x:.1f} %, accuracy %{y:.1f} %, %{customdata} samples<extra>%{fullData.name}</extra>",
                 "line": {"color": look.color, "dash": look.line, "width": 2},
                 "marker": {
-                    "symbol": look.symbol,
+                    "symbol": ["circle" if n >= FEW else "circle-open" for n in curve.samples],
                     "color": look.color,
                     "size": [round(5 + 16 * (n / total) ** 0.5, 1) for n in curve.samples],
                 },

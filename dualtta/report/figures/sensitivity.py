@@ -9,6 +9,7 @@ import numpy as np
 
 from dualtta.report.comparisons import METRICS, Comparison, Entry, Spread
 from dualtta.report.figures.look import headline, sheet
+from dualtta.report.labels import name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,7 +49,7 @@ def without_grid(comparison: Comparison) -> Comparison:
     grid = grid_of(comparison)
     others = [entry for pair, entry in grid.items() if pair != USUAL]
     kept = tuple(
-        dataclasses.replace(entry, label=entry.method) if entry is grid.get(USUAL) else entry
+        dataclasses.replace(entry, label=name(entry.method)) if entry is grid.get(USUAL) else entry
         for entry in comparison.entries
         if entry not in others
     )

@@ -234,7 +234,7 @@ def faint(color: str) -> str:
     """A colour that others show through.
 
     >>> faint("#0072b2")
-    'rgba(0,114,178,0.13)'
+    'rgba(0,114,178,0.1)'
     """
     red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},0.13)"
+    return f"rgba({red},{green},{blue},0.1)"
