@@ -5,12 +5,14 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dualtta.commands.adapt import adapt
 from dualtta.commands.conformance import conformance
 from dualtta.commands.data import COMMANDS as DATA
 from dualtta.commands.list import list_
+from dualtta.commands.report import report
 from dualtta.commands.run import run
 from dualtta.commands.train import train
 
@@ -22,6 +24,7 @@ COMMANDS: dict[str, Command | dict[str, Command]] = {
     "list": list_,
     "train": train,
     "run": run,
+    "report": report,
     "adapt": adapt,
     "data": DATA,
     "conformance": conformance,
@@ -88,6 +91,8 @@ def _add_argument(command: "ArgumentParser", spec: inspect.Parameter, help: str)
         command.add_argument(option, action="store_true", help=help)
     elif isinstance(spec.default, tuple):
         command.add_argument(option, nargs="+", type=str, default=list(spec.default), help=help)
+    elif spec.annotation == list[Path]:
+        command.add_argument(spec.name, nargs="+", type=Path, metavar=spec.name.upper().removesuffix("S"), help=help)
     elif spec.annotation == list[str]:
         command.add_argument(option, nargs="+", action="extend", default=[], metavar="KEY=VALUE", help=help)
     elif spec.default is not spec.empty:

@@ -1,22 +1,32 @@
 """Tables for the terminal."""
 
 import sys
+from typing import TYPE_CHECKING
 
-
-def table(header: list[str], rows: list[list[str]], title: str = "") -> None:
-    """Print a table; as wide as it needs to be where the output is a file or a pipe."""
+if TYPE_CHECKING:
     from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
+
+
+def console() -> "Console":
+    """Standard output; as wide as it needs to be where that is a file or a pipe."""
+    from rich.console import Console
 
     class Honest(Console):
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError  # rich would end the program with an error of its own
 
+    return Honest(width=None if sys.stdout.isatty() else 10_000)
+
+
+def table(header: list[str], rows: list[list[str]], title: str = "") -> None:
+    """Print a table."""
+    from rich.markup import escape
+    from rich.table import Table
+
     shown = Table(*header, header_style="bold", box=None)
     for row in rows:
         shown.add_row(*map(escape, row))
-    console = Honest(width=None if sys.stdout.isatty() else 10_000)
+    screen = console()
     if title:
-        console.print(f"\n[bold]{escape(title)}[/bold]", highlight=False)
-    console.print(shown)
+        screen.print(f"\n[bold]{escape(title)}[/bold]", highlight=False)
+    screen.print(shown)

@@ -1,0 +1,266 @@
+"""A table as people and programs read it: in the terminal, as Markdown, LaTeX and CSV."""
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from dualtta.report.table import Table, Value
+from dualtta.report.values import MISSING
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+
+def number(found: Value, digits: int = 2) -> str:
+    """Mean and deviation; the deviation is missing with one seed, and a dash stands for what was not measured.
+
+    >>> number(Value(82.1, 0.5, seeds=3)), number(Value(82.1, seeds=1))
+    ('82.10 ± 0.50', '82.10')
+    """
+    if found.mean is None:
+        return MISSING
+    digits = 0 if abs(found.mean) >= 1000 else digits
+    return f"{found.mean:.{digits}f}" + ("" if found.deviation is None else f" ± {found.deviation:.{digits}f}")
+
+
+def beside(found: Value, digits: int = 2) -> str:
+    """What the paper reports, and the signed difference from it.
+
+    >>> beside(Value(82.1, reported=82.12)), beside(Value(reported=82.12)), beside(Value(82.1))
+    ('paper 82.12, -0.02', 'paper 82.12', '')
+    """
+    if found.reported is None:
+        return ""
+    told = f"paper {found.reported:.{digits}f}"
+    return told if found.difference is None else f"{told}, {found.difference:+.{digits}f}"
+
+
+def marks(found: Value, but: frozenset[str] = frozenset()) -> str:
+    """
+    >>> marks(Value(1.0, marks=("a", "b", "c")), but=frozenset("b"))
+    'a,c'
+    """
+    return ",".join(mark for mark in found.marks if mark not in but)
+
+
+def common(table: Table) -> frozenset[str]:
+    """Marks of every measured value: said once below the table instead of at each of them."""
+    measured = [set(v.marks) for row in table.rows for v in row.values if isinstance(v, Value) and v.mean is not None]
+    return frozenset(set.intersection(*measured)) if len(measured) > 1 else frozenset()
+
+
+def visible(text: str) -> str:
+    r"""Names of datasets, domains and settings are other people's: nothing in them steers a terminal or breaks a line.
+
+    >>> visible("sketch\x1b[2J\n")
+    'sketch\ufffd[2J '
+    """
+    return "".join(sign if sign.isprintable() else " " if sign.isspace() else "\ufffd" for sign in text)
+
+
+# the terminal
+
+
+def to_terminal(table: Table) -> "RichTable":
+    """Best values bold, the paper's dim below the measured."""
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    def words(text: str) -> Text:
+        return Text(visible(text))
+
+    shown = RichTable(
+        title=Text(visible(table.title), style="bold"), title_justify="left", box=None, header_style="bold", pad_edge=False
+    )
+    everywhere = common(table)
+    for i, header in enumerate(table.header):
+        shown.add_column(words(header), justify="left" if i == 0 else "right", overflow="fold")
+    for row in table.rows:
+        cells = [words(row.label)]
+        for found in row.values:
+            if isinstance(found, str):
+                cells.append(words(found))
+                continue
+            text = Text(number(found, table.digits), style="bold" if found.best else "")
+            seen = marks(found, everywhere)
+            text.append(f" {seen}" if seen else "", style="not bold cyan")
+            text.append(f"\n{beside(found, table.digits)}" if found.reported is not None else "", style="not bold dim")
+            cells.append(text)
+        shown.add_row(*cells)
+    return shown
+
+
+def notes_text(table: Table) -> list[str]:
+    """The notes below a table, a line each; a note that no single value is marked with has no mark.
+
+    >>> notes_text(Table("t", "T", ("",), (), {"a": "a subset", "(1)": "seeds 1, 2"}))
+    ['a: a subset', 'seeds 1, 2']
+    """
+    everywhere = common(table)
+    said = [f"all values: {table.notes[mark]}" for mark in table.notes if mark in everywhere]
+    rest = [(mark, text) for mark, text in table.notes.items() if mark not in everywhere]
+    return said + [text if mark.startswith("(") else f"{mark}: {text}" for mark, text in rest]
+
+
+# Markdown
+
+
+def to_markdown(table: Table, level: int = 2) -> str:
+    """A heading, the table, its notes and its command."""
+    lines = [f"{'#' * level} {md(table.title)}", ""]
+    lines.append(_md_line(map(md, table.header)))
+    lines.append(_md_line(["---"] + ["---:"] * (len(table.header) - 1)))
+    for row in table.rows:
+        values = [md(v) if isinstance(v, str) else _md_value(v, table.digits, common(table)) for v in row.values]
+        lines.append(_md_line([md(row.label), *values]))
+    if table.notes:
+        lines += ["", *(f"- {md(line)}" for line in notes_text(table))]
+    if table.command:
+        lines += ["", f"Made by `{table.command}`."]
+    return "\n".join(lines) + "\n"
+
+
+def _md_value(found: Value, digits: int, everywhere: frozenset[str]) -> str:
+    text = number(found, digits)
+    text = f"**{text}**" if found.best else text
+    seen = marks(found, everywhere)
+    text += f" <sup>{md(seen)}</sup>" if seen else ""
+    return text + (f"<br><sub>{md(beside(found, digits))}</sub>" if found.reported is not None else "")
+
+
+def _md_line(cells: "Sequence[str] | map[str]") -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def md(text: str) -> str:
+    r"""Text that Markdown and the HTML in it leave alone.
+
+    >>> md("a|b <i>*x*</i>")
+    'a\\|b &lt;i&gt;\\*x\\*&lt;/i&gt;'
+    """
+    text = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    for sign in "\\`*_[]|#~$":
+        text = text.replace(sign, f"\\{sign}")
+    return " ".join(text.split())
+
+
+# LaTeX
+
+TEX = {
+    "\\": r"\textbackslash{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "±": r"$\pm$",
+    "→": r"$\to$",
+    "✓": r"$\checkmark$",
+    "✗": r"$\times$",
+    "–": "--",  # noqa: RUF001
+}
+
+
+def to_latex(table: Table) -> str:
+    """A floating table with booktabs rules: needs \\usepackage{booktabs,amssymb}, and graphicx for wide ones."""
+    columns = "l" + "".join("l" if _is_text(table, i) else "r" for i in range(len(table.header) - 1))
+    wide = len(table.header) > 7
+    lines = [r"\begin{table" + ("*" if wide else "") + "}", r"\centering", rf"\caption{{{tex(table.title)}}}"]
+    lines.append(rf"\label{{tab:{table.name}}}")
+    lines += [r"\resizebox{\linewidth}{!}{%"] if wide else []
+    lines += [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", f"{' & '.join(map(tex, table.header))} \\\\", r"\midrule"]
+    for row in table.rows:
+        values = [tex(v) if isinstance(v, str) else _tex_value(v, table.digits, common(table)) for v in row.values]
+        lines.append(f"{' & '.join([tex(row.label), *values])} \\\\")
+    lines += [r"\bottomrule", r"\end{tabular}" + ("}" if wide else "")]
+    if table.notes:
+        lines += ["", r"\smallskip", r"\raggedright\footnotesize"]
+        lines += [rf"{tex(line)}\\" for line in notes_text(table)]
+    lines.append(r"\end{table" + ("*" if wide else "") + "}")
+    return "\n".join(lines) + "\n"
+
+
+def _is_text(table: Table, column: int) -> bool:
+    return bool(table.rows) and all(isinstance(row.values[column], str) for row in table.rows)
+
+
+def _tex_value(found: Value, digits: int, everywhere: frozenset[str]) -> str:
+    text = tex(number(found, digits))
+    text = rf"\textbf{{{text}}}" if found.best else text
+    seen = marks(found, everywhere)
+    text += rf"\textsuperscript{{{tex(seen)}}}" if seen else ""
+    return text + (rf" {{\scriptsize ({tex(beside(found, digits))})}}" if found.reported is not None else "")
+
+
+def tex(text: str) -> str:
+    r"""Text that LaTeX prints as it is.
+
+    >>> tex("50 % of a_b")
+    '50 \\% of a\\_b'
+    """
+    return "".join(TEX.get(sign, sign) for sign in " ".join(visible(text).split()))
+
+
+# CSV
+
+CSV = (
+    "row",
+    "label",
+    "column",
+    "text",
+    "mean",
+    "deviation",
+    "seeds",
+    "samples",
+    "reported",
+    "difference",
+    "best",
+    "whole",
+    "notes",
+)
+
+
+def to_csv(table: Table) -> str:
+    """A line a value, in full precision; `row` numbers the table's lines, since labels may repeat."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(CSV)
+    for i, row in enumerate(table.rows):
+        for header, found in zip(table.header[1:], row.values, strict=True):
+            writer.writerow([i, plain(row.label), plain(header), *_csv_value(found, table)])
+    return out.getvalue()
+
+
+def _csv_value(found: Value | str, table: Table) -> list[object]:
+    if isinstance(found, str):
+        return [plain(found), *[""] * 9]
+    notes = "; ".join(table.notes[mark] for mark in found.marks)
+    exact = (found.mean, found.deviation, found.seeds, found.samples, found.reported, found.difference)
+    return ["", *("" if v is None else v for v in exact), int(found.best), int(found.whole), plain(notes)]
+
+
+def plain(text: str) -> str:
+    """Text that a spreadsheet does not take for a formula.
+
+    >>> plain("=1+1"), plain("DualTTA")
+    ("'=1+1", 'DualTTA')
+    >>> plain("-0.41")
+    '-0.41'
+    """
+    text = visible(text)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@") and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return bool(float(text) or True)
+    except ValueError:
+        return False
+
+
+WRITERS: dict[str, tuple[str, Callable[[Table], str]]] = {
+    "md": (".md", to_markdown),
+    "tex": (".tex", to_latex),
+    "csv": (".csv", to_csv),
+}

@@ -1,0 +1,71 @@
+"""Records of cells that nobody ran, for the tests of reports: real settings, rows drawn by a generator, everything else as the
+grid writes it."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+
+from dualtta import records
+from dualtta.grid import Cell, title
+from dualtta.metrics import summarise
+
+
+def make_rows(accuracy: float, samples: int, groups: int = 0, seed: int = 0, domains: int = 1) -> dict[str, np.ndarray]:
+    """A share `accuracy` of the samples is right, as nearly as whole numbers allow; the rest is drawn."""
+    rng = np.random.default_rng(seed)
+    label = rng.integers(0, 2, samples)
+    right = rng.permutation(samples) < round(accuracy * samples)
+    plus = rng.random(samples) < 0.3
+    return {
+        "index": np.arange(samples),
+        "label": label,
+        "prediction": np.where(right, label, 1 - label),
+        "domain": np.arange(samples) % domains,
+        "group": rng.integers(0, groups, samples) if groups else np.full(samples, -1),
+        "segment": np.zeros(samples, int),
+        "batch": np.arange(samples) // 64,
+        "confidence": rng.uniform(0.5, 1, samples),
+        "entropy": rng.uniform(0, 0.7, samples),
+        "drop_alter": rng.uniform(-0.2, 1, samples),
+        "drop_preserve": rng.uniform(-0.2, 1, samples),
+        "weight": np.ones(samples),
+        "plus": plus,
+        "minus": ~plus & (rng.random(samples) < 0.1),
+    }
+
+
+def write_record(out: Path, cell: Cell, rows: dict[str, np.ndarray], groups: tuple[str, ...] = (), **about) -> Path:
+    """The folder of the new record; `about` goes into cell.json and, as `cost`, into done."""
+    kinds = {name: column.astype(records.COLUMNS[name]) for name, column in rows.items()}
+    cost = about.pop("cost", {})
+    method = {"name": cell.method, "lr": 5e-4, "tau_sa": 0.4, "tau_sp": 0.7, **cell.settings}
+    domains = tuple(f"domain {number}" for number in range(int(rows["domain"].max()) + 1))
+    summary = summarise(kinds, 2, domains, groups, method)
+    counts = {"batches": int(rows["batch"].max()) + 1, "updates": 1, "skips": 0, "recoveries": 0, "collapsing": 0}
+    told = {
+        "version": records.VERSION,
+        "key": cell.key,
+        "title": title(cell),
+        "stage": cell.stage,
+        "cell": cell.describe(),
+        "method": method,
+        "data": {"dataset": cell.dataset},
+        "classes": ["0", "1"],
+        "domains": list(domains),
+        "groups": list(groups),
+        "subset": cell.stream.get("limit") is not None,
+        "model": {"card": None, "weights_hash": cell.weights_hash, "preprocess": {}},
+        "threads": 1,
+        "provenance": {"versions": {"dualtta": "0.1.0"}, "commit": None, "machine": {"gpu": None}},
+    }
+    done = {"device": "cpu", "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(0)), "seconds": 1.0}
+    files = {
+        "cell.json": records.to_json({**told, **about}),
+        "indices.npz": records.to_npz({"indices": rows["index"]}),
+        "rows.npz": records.to_npz(kinds),
+        "summary.json": records.to_json({**summary, **counts, "forwards": 3 * len(rows["label"])}),
+        "done": records.to_json({**done, "images_per_second": 100.0, "peak_memory_mb": 500.0, **cost}),
+    }
+    records.store(out / "cells" / cell.key, files)
+    return out / "cells" / cell.key
