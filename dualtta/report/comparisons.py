@@ -9,7 +9,7 @@ import numpy as np
 from dualtta.data.published import CORRUPTIONS
 from dualtta.metrics import Column
 from dualtta.report.digest import Digest, digest_all
-from dualtta.report.gather import Setting
+from dualtta.report.gather import Setting, number
 from dualtta.report.labels import name, rank
 from dualtta.report.places import place_key
 
@@ -49,8 +49,10 @@ class Entry:
     runs: tuple[Digest, ...]
 
     def over_seeds(self, key: str) -> Spread | None:
-        values = [run.summary.get(key) for run in self.runs]
-        return None if any(value is None for value in values) else Spread.of(values)
+        """None where a seed has no such number."""
+        values = [number(run.summary, key) for run in self.runs]
+        known = [value for value in values if value is not None]
+        return Spread.of(known) if known and len(known) == len(values) else None
 
     def pooled(self, name: str) -> Column:
         total: Column = np.sum([getattr(run, name) for run in self.runs], axis=0)

@@ -3,7 +3,6 @@
 import html
 import json
 import re
-from collections.abc import Iterable
 from typing import Any
 
 
@@ -13,7 +12,6 @@ class Html(str):
     __slots__ = ()
 
 
-Child = str | Iterable["Child"] | None  # type: ignore[misc]
 VOID = ("img", "input", "br", "meta", "line", "circle", "rect", "path")
 
 
@@ -72,4 +70,4 @@ def plain(text: str) -> str:
     >>> plain("<b>photo</b> & co")
     '‹b›photo‹/b› &amp; co'
     """
-    return clean(text).replace("&", "&amp;").replace("<", "‹").replace(">", "›")
+    return clean(text).replace("&", "&amp;").replace("<", "\u2039").replace(">", "\u203a")

@@ -7,6 +7,7 @@ from typing import Any
 from dualtta.report.comparisons import Comparison
 from dualtta.report.digest import Digest
 from dualtta.report.markup import Html, tag
+from dualtta.report.values import MISSING
 
 HEADER = ("run", "method", "dataset", "model", "scenario", "seed", "samples", "accuracy", "images/s", "seconds")
 
@@ -46,8 +47,8 @@ def _row(run: Digest) -> Html:
         tag("td", cell["seed"], data_sort=cell["seed"]),
         tag("td", f"{summary['samples']:,}{' *' if run.cell['subset'] else ''}", data_sort=summary["samples"]),
         tag("td", f"{100 * summary['accuracy']:.2f}", data_sort=summary["accuracy"]),
-        tag("td", f"{speed:,.0f}", data_sort=speed) if isinstance(speed, int | float) else tag("td", "–"),
-        tag("td", f"{seconds:,.1f}", data_sort=seconds) if isinstance(seconds, int | float) else tag("td", "–"),
+        tag("td", f"{speed:,.0f}", data_sort=speed) if isinstance(speed, int | float) else tag("td", MISSING),
+        tag("td", f"{seconds:,.1f}", data_sort=seconds) if isinstance(seconds, int | float) else tag("td", MISSING),
     )
 
 

@@ -2,6 +2,7 @@
 
 from dualtta.report.markup import Html, tag
 from dualtta.report.table import Table, Value
+from dualtta.report.values import MISSING
 
 
 def show_table(table: Table, number: int) -> Html:
@@ -36,7 +37,7 @@ def _cell(value: Value | str) -> Html:
         return tag("td", value, class_="text", data_sort=value)
     if value.mean is None:
         reported = tag("span", f"paper {value.reported:.2f}", class_="paper") if value.reported is not None else None
-        return tag("td", tag("span", "–", class_="none", title="not measured"), _marks(value), reported)
+        return tag("td", tag("span", MISSING, class_="none", title="not measured"), _marks(value), reported)
     deviation = "" if value.deviation is None else f" ± {value.deviation:.1f}"
     measured = tag(
         "span", f"{value.mean:.1f}", tag("span", deviation, class_="deviation") if deviation else None, class_="value"

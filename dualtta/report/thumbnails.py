@@ -21,8 +21,8 @@ SEED = 0  # of the views: what is shown is a draw like those of the run, not the
 VIEWS = {
     "original": "as the model takes it, before normalisation",
     "altered": "patches shuffled, as the altering view does it; another draw than in the run",
-    "restyled": "an illustration: channel means and deviations moved in the image itself; the method moves those of a feature map, "
-    "which cannot be shown",
+    "restyled": "an illustration: channel means and deviations moved in the image itself; the method moves those of a feature "
+    "map, which cannot be shown",
 }
 
 
@@ -81,7 +81,7 @@ def gallery(title: str, run: Digest, root: Path | None) -> Gallery:
     dataset = open_again(run, root)
     size = (run.cell["model"]["preprocess"] or {}).get("size")
     preprocess = Preprocess(size=size, crop=run.cell["model"]["preprocess"].get("crop", 0.875)) if size else None
-    sets = {}
+    sets: dict[str, tuple[Thumbnail, ...]] = {}
     for name, rows in run.typical.items():
         if not len(rows["index"]):
             sets[name] = ()

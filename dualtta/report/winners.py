@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from dualtta.report.comparisons import METRICS, Comparison, Spread
 
 RULE = (
-    "Level with the best is whoever's mean is no further from it than the larger deviation of the two. With one seed there is no "
-    "deviation: the order is what was measured, not more."
+    "Level with the best is whoever's mean is no further from it than the larger deviation of the two. With one seed there is "
+    "no deviation: the order is what was measured, not more."
 )
 
 

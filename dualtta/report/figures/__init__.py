@@ -38,13 +38,13 @@ def kinds(comparisons: Sequence[Comparison]) -> list[Kind]:
     return found
 
 
-def draw_all(found: Sequence[Kind], folder: Path, notice: Callable[[], None] = lambda: None) -> list[Path]:
-    """Draw every sheet of every kind as PNG and SVG; `notice` hears of each sheet."""
+def draw_all(found: Sequence[Kind], folder: Path, notice: Callable[[int], None] = lambda done: None) -> list[Path]:
+    """Draw every sheet of every kind as PNG and SVG; `notice` hears how many sheets are done."""
     made: list[Path] = []
     with paper():
-        for name, draw, panels in sheets(found):
+        for done, (name, draw, panels) in enumerate(sheets(found), 1):
             made += save(draw(panels), folder, name)
-            notice()
+            notice(done)
     return made
 
 

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 NAME, TITLE = "cost", "Accuracy against cost"
 CAPTION = (
-    "Forwards a sample count every pass of a sample through the model, views included, backward passes not. Images a second are "
-    "those of the run itself, on the device named; other work on the machine may have slowed it. Methods of the same number of "
-    "forwards are drawn side by side."
+    "Forwards a sample count every pass of a sample through the model, views included, backward passes not. Images a second "
+    "are those of the run itself, on the device named; other work on the machine may have slowed it. Methods of the same "
+    "number of forwards are drawn side by side."
 )
 A_PAGE = 3
 MANY = 12
@@ -109,7 +109,7 @@ def plot(panel: Cost) -> dict[str, Any]:
     for dot, aside in zip(panel.dots, dodge([dot.forwards for dot in panel.dots], 0.06), strict=True):
         look = ink(dot.method)
         bars = {"type": "data", "array": [100 * (dot.accuracy.deviation or 0)], "thickness": 1, "width": 3, "color": look.color}
-        common = {
+        common: dict[str, Any] = {
             "type": "scatter",
             "mode": "markers",
             "name": dot.label,
@@ -123,7 +123,7 @@ def plot(panel: Cost) -> dict[str, Any]:
         forwards = "%{customdata[0]} % at %{customdata[1]} forwards a sample" + named
         data.append({**common, "x": [round(dot.forwards + aside, 3)], "hovertemplate": forwards})
         if dot.speed:
-            speed = {"x": [round(dot.speed.mean, 1)], "xaxis": "x2", "yaxis": "y2", "showlegend": False}
+            speed: dict[str, Any] = {"x": [round(dot.speed.mean, 1)], "xaxis": "x2", "yaxis": "y2", "showlegend": False}
             data.append({**common, **speed, "hovertemplate": "%{customdata[0]} % at %{x:.0f} images/s" + named})
     layout = {
         "grid": {"rows": 1, "columns": 2, "pattern": "independent", "xgap": 0.08},

@@ -50,7 +50,7 @@ OTHERS = (
 )
 RIGHT, WRONG, UNUSED = "#009e73", "#d55e00", "#d9d9d9"
 SHARE = ((0.0, "#f6f1e4"), (0.5, "#8fbcd9"), (1.0, "#00507d"))  # of right predictions: from pale to deep
-PAPER = {
+PAPER: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "axes.titlesize": 10,

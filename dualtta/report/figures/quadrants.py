@@ -1,4 +1,4 @@
-"""Quadrants of (Diff_sa, Diff_sp): how many samples fall in each, and how many of them are right (the paper's accuracy figure)."""
+"""Quadrants of (Diff_sa, Diff_sp): how many samples are in each and how many of them right (the paper's accuracy figure)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,12 +41,12 @@ class Quadrants:
 
 
 def collect(comparisons: Sequence[Comparison]) -> list[Quadrants]:
-    made = []
-    for comparison in comparisons:
-        for entry in comparison.entries:
-            if all(run.summary.get("quadrants") for run in entry.runs):
-                made.append(_quadrants(comparison, entry))
-    return made
+    return [
+        _quadrants(comparison, entry)
+        for comparison in comparisons
+        for entry in comparison.entries
+        if all(run.summary.get("quadrants") for run in entry.runs)
+    ]
 
 
 def _quadrants(comparison: Comparison, entry: Entry) -> Quadrants:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 NAME, TITLE = "reliability", "Reliability"
 CAPTION = (
     "Accuracy of the predictions in each of 15 bins of confidence, all seeds together; on the diagonal, confidence is what it "
-    "says. A larger dot stands for more samples, a hollow one for fewer than 20. ECE, the expected calibration error, is the mean over seeds."
+    "says. A larger dot stands for more samples, a hollow one for fewer than 20. ECE, the expected calibration error, is the "
+    "mean over seeds."
 )
 A_PAGE = 1
 MANY = 12
@@ -101,7 +102,8 @@ def plot(panel: Reliability) -> dict[str, Any]:
                 "x": [round(100 * value, 2) for value in curve.confidence],
                 "y": [round(100 * value, 2) for value in curve.accuracy],
                 "customdata": list(curve.samples),
-                "hovertemplate": "confidence %{x:.1f} %, accuracy %{y:.1f} %, %{customdata} samples<extra>%{fullData.name}</extra>",
+                "hovertemplate": "confidence %{x:.1f} %, accuracy %{y:.1f} %, %{customdata} samples"
+                "<extra>%{fullData.name}</extra>",
                 "line": {"color": look.color, "dash": look.line, "width": 2},
                 "marker": {
                     "symbol": ["circle" if n >= FEW else "circle-open" for n in curve.samples],

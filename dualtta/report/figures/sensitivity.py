@@ -77,7 +77,6 @@ def _mean(entry: Entry | None, metric: str) -> float | None:
 
 
 def draw(panels: Sequence[Heat]) -> "Figure":
-    from matplotlib import colormaps
     from matplotlib.colors import Normalize
 
     columns = min(2, len(panels))

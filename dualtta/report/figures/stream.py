@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,7 +84,7 @@ def collect(comparisons: Sequence[Comparison]) -> list[Course]:
             Course(
                 comparison.title,
                 f"{comparison.detail}; {', '.join(notes)}",
-                tuple((a + b) / 2 for a, b in zip(cuts, cuts[1:], strict=False)),
+                tuple((a + b) / 2 for a, b in pairwise(cuts)),
                 tuple(("" if len(n) > 1 else next(iter(n)), length) for n, length in zip(names, lengths, strict=True)),
                 tuple(_line(entry, cuts) for entry in shown),
             )
@@ -106,7 +107,7 @@ def apart(panel: Course) -> list[slice]:
     """The windows of each segment: lines do not go on from one domain to the next."""
     ends = np.cumsum([length for _, length in panel.segments])
     cuts = [0, *np.searchsorted(panel.middles, ends).tolist()]
-    return [slice(a, b) for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [slice(a, b) for a, b in pairwise(cuts)]
 
 
 def band(line: Line, part: slice) -> tuple[Column, Column]:
@@ -128,8 +129,7 @@ def draw(panels: Sequence[Course]) -> "Figure":
                 width = 2.2 if line.method == "dualtta" else 1.4
                 ax.plot(x[part], y[part], lw=width, markevery=every, label=name, **style)
                 if line.deviation:
-                    low, high = band(line, part)
-                    ax.fill_between(x[part], low, high, color=look.color, alpha=0.1, lw=0)
+                    ax.fill_between(x[part], *band(line, part), color=look.color, alpha=0.1, lw=0)
         start = 0
         many = len(panel.segments) > 8
         for name, length in panel.segments if len(panel.segments) > 1 else ():
@@ -149,9 +149,9 @@ def draw(panels: Sequence[Course]) -> "Figure":
             )
             start += length
         ax.set_xlim(0, sum(length for _, length in panel.segments))
-        low, high = ax.get_ylim()
+        low, high = (min(max(float(edge), 0.0), 101.0) for edge in ax.get_ylim())
         room = 0.3 if many else 0.12  # for the names of the domains
-        ax.set_ylim(max(0, low), min(high, 101) + (high - max(0, low)) * (room if len(panel.segments) > 1 else 0))
+        ax.set_ylim(low, high + (high - low) * (room if len(panel.segments) > 1 else 0))
         ax.grid(axis="y")
         ax.set_xlabel("samples seen")
         ax.set_ylabel("accuracy, %")

@@ -1,4 +1,4 @@
-"""Sample use per method: how many samples it adapts on, and how many of them in the right direction (the paper's first figure)."""
+"""Sample use per method: how many samples it adapts on, how many of them in the right direction (the paper's first figure)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
