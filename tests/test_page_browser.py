@@ -15,7 +15,9 @@ from dualtta.report.tables import build_tables
 HERE = Path(__file__).parent
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [
-    pytest.mark.skipif(importlib.util.find_spec("playwright") is None, reason="playwright is not installed: pip install '.[dev]'"),
+    pytest.mark.skipif(
+        importlib.util.find_spec("playwright") is None, reason="playwright is not installed: pip install '.[dev]'"
+    ),
     pytest.mark.skipif(BROWSER is None, reason="no chromium, chromium-browser or google-chrome on this machine"),
 ]
 
@@ -98,7 +100,9 @@ def test_what_is_not_of_the_page_may_neither_run_nor_be_fetched(browser, address
         tab.page.evaluate(
             "document.body.insertAdjacentHTML('beforeend', '<img src=\"http://localhost:9/x.png\" onerror=\"window.broken = 1\">')"
         )
-        tab.page.evaluate("const s = document.createElement('script'); s.textContent = 'window.broken = 2'; document.body.append(s)")
+        tab.page.evaluate(
+            "const s = document.createElement('script'); s.textContent = 'window.broken = 2'; document.body.append(s)"
+        )
         tab.page.wait_for_function("() => document.images[document.images.length - 1].complete")
         assert tab.page.evaluate("window.broken") is None
         assert any("Content Security Policy" in error for error in tab.errors)
@@ -145,7 +149,9 @@ def test_samples_are_filtered_by_set_correctness_domain_and_run(browser, address
             return int(page.get_attribute("#plane", "data-points"))
 
         def counts() -> dict[str, list[str]]:
-            rows = page.eval_on_selector_all("#plane-counts tbody tr", "rows => rows.map(r => [...r.cells].map(c => c.textContent))")
+            rows = page.eval_on_selector_all(
+                "#plane-counts tbody tr", "rows => rows.map(r => [...r.cells].map(c => c.textContent))"
+            )
             return {name: rest for name, *rest in rows}
 
         everything = points()
@@ -194,7 +200,9 @@ def test_a_phone_shows_it_without_scrolling_sideways(browser, address):
         tab.see_all()
         keep(tab.page, "phone")
         assert tab.page.evaluate("document.documentElement.scrollWidth") <= 360
-        boxes = tab.page.eval_on_selector_all(".scroll", "all => all.map(box => [box.scrollWidth > box.clientWidth, box.tabIndex])")
+        boxes = tab.page.eval_on_selector_all(
+            ".scroll", "all => all.map(box => [box.scrollWidth > box.clientWidth, box.tabIndex])"
+        )
         assert any(wide for wide, _ in boxes)  # tables scroll inside their box, and the keyboard can do it
         assert all(index == 0 for _, index in boxes)
         assert tab.errors == []

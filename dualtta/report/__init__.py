@@ -104,7 +104,8 @@ def contents_of(collected: "Collected", tables: "Sequence[Table]", root: Path | 
     compared, unread = comparisons(collected.settings)
     images, missing = galleries(compared, root)
     title = ", ".join(folder.resolve().name for folder in collected.folders)
-    return Contents(title, compared, kinds(compared), tables, images, missing, [*notes(collected), *unread])
+    said = [*notes(collected), *unread]
+    return Contents(title, compared, kinds(compared), tables, images, missing, said, len(collected.notes) + len(unread))
 
 
 def notes_as_markdown(collected: "Collected") -> str:

@@ -34,7 +34,8 @@ class Contents:
     tables: Sequence[Table]
     galleries: Sequence[Gallery] = ()
     missing: Sequence[str] = ()  # why there are no images of a comparison
-    notes: Sequence[str] = ()  # on records that were left out
+    notes: Sequence[str] = ()  # on the records as a whole
+    left_out: int = 0  # of the notes, those on records that could not be used
 
 
 def write_page(path: Path, contents: Contents) -> Path:
@@ -86,7 +87,7 @@ LEADS = {
     "Samples": "Each sample by how far its prediction drops when the image is altered (right) and when it is restyled (up).",
     "Examples": "What the two sets look like.",
     "Runs": "Every number above comes from these runs. * marks a subset of the data.",
-    "Notes": "What was found and could not be used.",
+    "Notes": "What else has to be said of these records.",
 }
 
 
@@ -110,13 +111,9 @@ def _hero(contents: Contents) -> Html:
         "seeds": len({run.seed for run in runs}),
         "predictions": samples,
     }
-    count = len(contents.notes)
-    warning = tag(
-        "p",
-        f"{count} thing{'s' if count != 1 else ''} could not be used as found; ",
-        tag("a", "see the notes", href="#notes"),
-        ".",
-    )
+    count = contents.left_out
+    used = f"{count} record{'s were' if count != 1 else ' was'} not used as found: "
+    warning = tag("p", used, tag("a", "see the notes", href="#notes"), ".")
     nothing = tag("p", "There is no finished run here, so there is nothing to show.", class_="lead")
     return tag(
         "section",

@@ -96,7 +96,7 @@ def _figure(thumbnail: Thumbnail) -> Html:
     images = [
         tag(
             "span",
-            tag("img", src=url, alt=f"{name}: {thumbnail.label}", loading="lazy"),
+            tag("img", src=url, alt=f"{name}: {thumbnail.label}"),
             tag("small", name),
         )
         for name, url in thumbnail.images.items()

@@ -73,6 +73,7 @@ const dressed = (layout, width) => {
     height: (layout.height ?? 440) + (narrow ? 60 : 0),
     legend: narrow ? { orientation: "h", y: -0.22, yanchor: "top" } : { x: 1.01, y: 1, tracegroupgap: 2 },
     hoverlabel: { bgcolor: ink.card, bordercolor: ink.line, font: { color: ink.ink } },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: ink.quiet, activecolor: ink.ink },
     dragmode: narrow ? false : "zoom",
   };
   for (const axis of new Set(["xaxis", "yaxis", ...Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key))])) {
@@ -89,7 +90,8 @@ const dressed = (layout, width) => {
 };
 const show = (place, spec) => {
   const data = place.clientWidth < 640 ? spec.data.map((trace) => (trace.type === "heatmap" ? { ...trace, showscale: false } : trace)) : spec.data;
-  return Plotly.react(place, data, dressed(spec.layout, place.clientWidth), CONFIG);
+  const config = { ...CONFIG, displayModeBar: place.clientWidth < 640 ? false : "hover" };
+  return Plotly.react(place, data, dressed(spec.layout, place.clientWidth), config);
 };
 
 const drawn = new Map(); // place -> how to draw it again

