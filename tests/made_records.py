@@ -10,6 +10,8 @@ from dualtta import records
 from dualtta.grid import Cell, title
 from dualtta.metrics import summarise
 
+CLASSES = {"pacs": 7, "office_home": 65, "imagenet_c": 1000}
+
 
 def make_rows(accuracy: float, samples: int, groups: int = 0, seed: int = 0, domains: int = 1) -> dict[str, np.ndarray]:
     """A share `accuracy` of the samples is right, as nearly as whole numbers allow; the rest is drawn."""
@@ -38,10 +40,10 @@ def make_rows(accuracy: float, samples: int, groups: int = 0, seed: int = 0, dom
 def write_record(out: Path, cell: Cell, rows: dict[str, np.ndarray], groups: tuple[str, ...] = (), **about) -> Path:
     """The folder of the new record; `about` goes into cell.json and, as `cost`, into done."""
     kinds = {name: column.astype(records.COLUMNS[name]) for name, column in rows.items()}
-    cost = about.pop("cost", {})
+    cost, classes = about.pop("cost", {}), CLASSES.get(cell.dataset, 2)
     method = {"name": cell.method, "lr": 5e-4, "tau_sa": 0.4, "tau_sp": 0.7, **cell.settings}
     domains = tuple(f"domain {number}" for number in range(int(rows["domain"].max()) + 1))
-    summary = summarise(kinds, 2, domains, groups, method)
+    summary = summarise(kinds, classes, domains, groups, method)
     counts = {"batches": int(rows["batch"].max()) + 1, "updates": 1, "skips": 0, "recoveries": 0, "collapsing": 0}
     told = {
         "version": records.VERSION,
@@ -51,7 +53,7 @@ def write_record(out: Path, cell: Cell, rows: dict[str, np.ndarray], groups: tup
         "cell": cell.describe(),
         "method": method,
         "data": {"dataset": cell.dataset},
-        "classes": ["0", "1"],
+        "classes": [str(number) for number in range(classes)],
         "domains": list(domains),
         "groups": list(groups),
         "subset": cell.stream.get("limit") is not None,

@@ -112,7 +112,8 @@ def sensitivity(placed: Sequence[Placed]) -> list[Table]:
                 values = [value(c, bench.average, notes, cells=len(bench.units), of=bench.of) for c in cells]
                 rows.append(Row(f"{sa:g}", tuple(values)))
             rows = _best_of_all(rows)
-            deyo = [one.setting for one in some if one.label == name("deyo")]
+            seeds = {seed for of in grid.values() for one in of for seed in one.setting.seeds}
+            deyo = [one.setting.on(seeds) for one in some if one.label == name("deyo") and seeds & set(one.setting.seeds)]
             against = value(deyo, bench.average, notes, cells=len(bench.units), of=bench.of)
             title = titled(f"{bench.title}: accuracy of DualTTA by its thresholds, %", variant)
             header = ("tau_sa \\ tau_sp", *(f"{sp:g}" for sp in preserving))

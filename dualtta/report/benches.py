@@ -1,6 +1,7 @@
 """The paper's benchmarks as columns: which cells an average takes, and which settings stand in one row of one table."""
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,6 +10,7 @@ from dualtta.data.published import CORRUPTIONS, OFFICE_HOME, PACS
 from dualtta.report.context import context
 from dualtta.report.gather import Collected, Metric, Setting
 from dualtta.report.labels import changes, label, rank
+from dualtta.report.paper import BACKBONES
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,15 @@ def bench_of(key: str) -> Bench:
     'ImageNet-C'
     """
     return SHIFTS[key] if key in SHIFTS else IMAGENET_C[key.split("/")[0]]
+
+
+def title_of(key: str) -> str:
+    """
+    >>> title_of("pacs"), title_of("mild/resnet50")
+    ('PACS', 'ImageNet-C, ResNet50-BN')
+    """
+    model = key.split("/", 1)[1] if "/" in key else ""
+    return f"{bench_of(key).title}, {BACKBONES.get(model, model)}" if model else bench_of(key).title
 
 
 def locate(setting: Setting) -> tuple[str, str] | None:
@@ -156,5 +167,15 @@ def variants(placed: Iterable[Placed]) -> dict[str, list[Placed]]:
 
 def labels_of(placed: Iterable[Placed]) -> list[str]:
     """Row labels in the order of a table."""
-    ranks = {one.label: (rank(one.setting.method), len(one.label), one.label) for one in placed}
+    ranks = {one.label: (rank(one.setting.method), by_number(one.label)) for one in placed}
     return sorted(ranks, key=lambda label: ranks[label])
+
+
+def by_number(label: str) -> list[tuple[float, str]]:
+    """For sorting: what is a number counts as one.
+
+    >>> sorted(["lam 2", "lam 0.5", "lam 0.25"], key=by_number)
+    ['lam 0.25', 'lam 0.5', 'lam 2']
+    """
+    parts = re.split(r"(\d+(?:\.\d+)?(?:e-?\d+)?)", label)
+    return [(float(part), "") if i % 2 else (-1.0, part) for i, part in enumerate(parts)]

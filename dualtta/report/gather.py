@@ -2,8 +2,8 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ from typing import Any
 from dualtta.records import Record, read_all
 from dualtta.report.sound import flaw
 
-Metric = str | tuple[str, ...]  # of a summary; several names lead into it, as ("domains", "photo")
+# of a summary: its name, several names that lead into it, as ("domains", "photo"), or a function of it
+Metric = str | tuple[str, ...] | Callable[[dict[str, Any]], float | None]
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,10 @@ class Setting:
         found = {seed: number(record.summary, metric) for seed, record in zip(self.seeds, self.records, strict=True)}
         return {seed: value for seed, value in found.items() if value is not None}
 
+    def on(self, seeds: Collection[int]) -> "Setting":
+        """The same on some of its seeds."""
+        return replace(self, records=tuple(r for seed, r in zip(self.seeds, self.records, strict=True) if seed in seeds))
+
     @property
     def has_groups(self) -> bool:
         return self.records[0].summary["mean_of_groups"] is not None
@@ -129,6 +134,8 @@ def number(summary: dict[str, Any], metric: Metric) -> float | None:
     0.5
     >>> number({"mean_of_groups": None}, "mean_of_groups")
     """
+    if callable(metric):
+        return metric(summary)
     value: Any = summary
     for name in (metric,) if isinstance(metric, str) else metric:
         value = value.get(name) if isinstance(value, dict) else None

@@ -4,12 +4,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dualtta.report.benches import IMAGENET_C, SHIFTS, Placed, bench_of, told_apart, variants
+from dualtta.report.benches import SHIFTS, Placed, bench_of, title_of, told_apart, variants
 from dualtta.report.context import remarks
 from dualtta.report.gather import Metric, Setting
 from dualtta.report.labels import OWN, OWN_NOTE, label, name, rank
 from dualtta.report.layouts import Column, method_table, numbered, titled
-from dualtta.report.paper import BACKBONES
 from dualtta.report.places import place_key, place_name
 from dualtta.report.table import Row, Table, Value
 from dualtta.report.values import Notes, flag_best, value
@@ -36,17 +35,10 @@ def other_settings(placed: Sequence[Placed], uncovered: Sequence[Placed]) -> lis
     chosen = list({id(one): one for one in [*standard, *uncovered]}.values())
     for i, (variant, some) in enumerate(variants(chosen).items()):
         here = sorted({one.bench for one in some}, key=lambda key: (key not in SHIFTS, key))
-        columns = [Column(_bench_title(key), key, bench_of(key).average) for key in here]
+        columns = [Column(title_of(key), key, bench_of(key).average) for key in here]
         title = titled("Other settings on the paper's benchmarks: average accuracy, %", variant)
         tables.append(method_table(numbered("settings", i), title, some, columns, (), _experiment(uncovered)))
     return tables
-
-
-def _bench_title(key: str) -> str:
-    if key in SHIFTS:
-        return SHIFTS[key].title
-    scenario, model = key.split("/", 1)
-    return f"{IMAGENET_C[scenario].title}, {BACKBONES.get(model, model)}"
 
 
 def _experiment(placed: Sequence[Placed]) -> str:

@@ -111,8 +111,9 @@ def to_markdown(table: Table, level: int = 2) -> str:
     lines = [f"{'#' * level} {md(table.title)}", ""]
     lines.append(_md_line(map(md, table.header)))
     lines.append(_md_line(["---"] + ["---:"] * (len(table.header) - 1)))
+    everywhere = common(table)
     for row in table.rows:
-        values = [md(v) if isinstance(v, str) else _md_value(v, table.digits, common(table)) for v in row.values]
+        values = [md(v) if isinstance(v, str) else _md_value(v, table.digits, everywhere) for v in row.values]
         lines.append(_md_line([md(row.label), *values]))
     if table.notes:
         lines += ["", *(f"- {md(line)}" for line in notes_text(table))]
@@ -170,8 +171,9 @@ def to_latex(table: Table) -> str:
     lines.append(rf"\label{{tab:{table.name}}}")
     lines += [r"\resizebox{\linewidth}{!}{%"] if wide else []
     lines += [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", f"{' & '.join(map(tex, table.header))} \\\\", r"\midrule"]
+    everywhere = common(table)
     for row in table.rows:
-        values = [tex(v) if isinstance(v, str) else _tex_value(v, table.digits, common(table)) for v in row.values]
+        values = [tex(v) if isinstance(v, str) else _tex_value(v, table.digits, everywhere) for v in row.values]
         lines.append(f"{' & '.join([tex(row.label), *values])} \\\\")
     lines += [r"\bottomrule", r"\end{tabular}" + ("}" if wide else "")]
     if table.notes:

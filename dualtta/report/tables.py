@@ -28,7 +28,7 @@ def build_tables(collected: Collected) -> list[Table]:
         *ablations.sensitivity(placed),
         *other_settings(placed, uncovered),
         *by_place(outside),
-        *quadrants(collected),
+        *quadrants(placed, outside),
         *claims_table(placed),
         *cost(collected),
     ]

@@ -1,16 +1,16 @@
 """How samples are used: the paper's data efficiency, and what is right in each quadrant of the two drops."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from dualtta.report.benches import IMAGENET_C, SHIFTS, Placed, locate, variants
-from dualtta.report.context import remarks
-from dualtta.report.gather import Collected, Setting
+from dualtta.report.benches import SHIFTS, Placed, bench_of, title_of, variants
+from dualtta.report.gather import Metric, Setting, number
 from dualtta.report.labels import changes, label, rank
 from dualtta.report.layouts import AS_IT_IS, Column, method_table, numbered, titled
 from dualtta.report.paper import BACKBONES, Reported, reported
 from dualtta.report.places import place_name
 from dualtta.report.table import Row, Table, Value
-from dualtta.report.values import Notes, over_seeds, value
+from dualtta.report.values import Notes, value
 
 SHARES = {"adapt": "%adapt", "corr_adapt": "%corr-adapt", "low_entropy": "%low entropy"}
 UNSAID = "the paper does not say with which backbone"
@@ -34,13 +34,12 @@ def efficiency(placed: Sequence[Placed]) -> list[Table]:
 
 def _share(bench: str, share: str) -> Column:
     model = bench.split("/", 1)[1] if "/" in bench else ""
-    title = f"{IMAGENET_C['mild'].title} {BACKBONES.get(model, model)}" if model else SHIFTS[bench].title
 
     def told(method: str) -> Reported | None:
         found = reported("efficiency", method, "imagenet_c" if model else bench, column=share)
         return Reported(found.value, (*found.notes, UNSAID)) if found and model else found
 
-    return Column(f"{title}, {SHARES[share]}", bench, share, paper=told)
+    return Column(f"{title_of(bench)}, {SHARES[share]}", bench, share, paper=told)
 
 
 QUADRANTS = {  # of (Diff_sa, Diff_sp)
@@ -51,37 +50,57 @@ QUADRANTS = {  # of (Diff_sa, Diff_sp)
 }
 
 
-def quadrants(collected: Collected) -> list[Table]:
-    """Share of samples and share correct in each quadrant, for every setting that looks at both drops."""
-    found = [
-        setting
-        for setting in collected.settings
-        if setting.each(("quadrants", "falls_holds", "count")) and not {"tau_sa", "tau_sp"} & set(changes(setting))
+def quadrants(placed: Sequence[Placed], outside: Sequence[Setting]) -> list[Table]:
+    """Share of samples and share correct in each quadrant: benchmarks on average, impulse noise (the paper's figure) apart.
+
+    Only the methods as they are, and by the kind of drop; sweeps of thresholds would be another table each.
+    """
+    rows: dict[str, tuple[list[Setting], str, int, str]] = {}  # label -> settings, what is averaged, of how many, paper's
+    for one in sorted(placed, key=lambda one: (one.bench, rank(one.setting.method), one.label)):
+        if not looks(one.setting) or one.kind not in ("", "drop"):
+            continue
+        variant = f" ({one.variant})" if one.variant else ""
+        bench = bench_of(one.bench)
+        name = f"{title_of(one.bench)}{variant}: {one.label}"
+        rows.setdefault(name, ([], bench.of, len(bench.units), ""))[0].append(one.setting)
+        if one.unit == "impulse_noise" and one.bench.startswith("mild/"):
+            told = "yes" if one.setting.method == "dualtta" else ""
+            rows[f"{title_of(one.bench)}, impulse noise{variant}: {one.label}"] = ([one.setting], "cells", 1, told)
+    for setting in sorted(outside, key=lambda one: (place_name(one), rank(one.method), label(one))):
+        if looks(setting) and not {"tau_sa", "tau_sp"} & set(changes(setting)):
+            name = f"{place_name(setting)}: {label(setting)}"
+            rows[name if name not in rows else f"{name}, no. {len(rows)}"] = ([setting], "cells", 1, "")
+    notes = Notes()
+    lines = [
+        Row(name, (str(settings[0].about["method"].get("drop", "absolute")), *_corners(settings, of, cells, told, notes)))
+        for name, (settings, of, cells, told) in rows.items()
     ]
-    if not found:
-        return []
-    notes, rows = Notes(), []
-    for setting in sorted(found, key=lambda one: (place_name(one), rank(one.method), label(one))):
-        values: list[Value | str] = []
-        for corner in QUADRANTS:
-            counts = setting.each(("quadrants", corner, "count"))
-            counts = {seed: 100 * count / setting.samples for seed, count in counts.items()}
-            values += [plain(setting, counts, notes), _correct(setting, corner, notes)]
-        drop = setting.about["method"].get("drop", "absolute")
-        rows.append(Row(f"{place_name(setting)}: {label(setting)}", (str(drop), *values)))
     header = ("setting", "drops", *(f"{title}, {what}" for title in QUADRANTS.values() for what in ("samples", "correct")))
-    below = notes.below(rows, "samples: of all; correct: of those in the quadrant; whom nobody looked at is in none")
-    return [Table("quadrants", "Quadrants of the two drops, %", header, tuple(rows), below)]
+    below = notes.below(lines, "samples: of all; correct: of those in the quadrant; whom nobody looked at is in none")
+    return [Table("quadrants", "Quadrants of the two drops, %", header, tuple(lines), below)] if lines else []
 
 
-def plain(setting: Setting, each: dict[int, float], notes: Notes) -> Value:
-    """A value from numbers by seed."""
-    mean, deviation = over_seeds(each)
-    return Value(mean, deviation, len(each), setting.samples, marks=notes.marks(remarks(setting)))
+def looks(setting: Setting) -> bool:
+    return bool(setting.each(("quadrants", "falls_holds", "count")))
 
 
-def _correct(setting: Setting, corner: str, notes: Notes) -> Value:
-    at, key = locate(setting), {"falls_holds": "likely_correct.correct", "stays_breaks": "likely_incorrect.correct"}
-    ours = at is not None and at[0].startswith("mild/") and at[1] == "impulse_noise" and setting.method == "dualtta"
-    told = reported("quadrants", column=key[corner]) if ours and corner in key else None
-    return value([setting], ("quadrants", corner, "correct"), notes, reported=told)
+def _corners(settings: list[Setting], of: str, cells: int, told: str, notes: Notes) -> list[Value]:
+    """The four quadrants, each with its share of all samples and its share correct."""
+    keys = {"falls_holds": "likely_correct.correct", "stays_breaks": "likely_incorrect.correct"}
+    values = []
+    for corner in QUADRANTS:
+        paper = reported("quadrants", column=keys[corner]) if told and corner in keys else None
+        samples = value(settings, share_of(corner), notes, cells=cells, of=of)
+        correct = value(settings, ("quadrants", corner, "correct"), notes, cells=cells, of=of, reported=paper)
+        values += [samples, correct]
+    return values
+
+
+def share_of(corner: str) -> Metric:
+    """Counts are in a summary, shares are not."""
+
+    def measure(summary: dict[str, Any]) -> float | None:
+        count = number(summary, ("quadrants", corner, "count"))
+        return None if count is None else count / float(summary["samples"])
+
+    return measure

@@ -101,12 +101,12 @@ def value(
 
 
 def flag_best(rows: Sequence[Row], columns: Iterable[int]) -> tuple[Row, ...]:
-    """The highest value of each column, where at least two are whole and all whole ones are of the same number of samples."""
+    """The highest value of each column, where at least two are whole, and all of these on as many samples and seeds."""
     flagged = [list(row.values) for row in rows]
     for column in columns:
         found = [(i, v) for i, values in enumerate(flagged) if isinstance(v := values[column], Value) and v.mean is not None]
         fit = [(i, v) for i, v in found if v.whole]
-        if len(fit) < 2 or len({v.samples for _, v in fit}) > 1:
+        if len(fit) < 2 or len({(v.samples, v.seeds) for _, v in fit}) > 1:
             continue
         top = max(v.mean for _, v in fit if v.mean is not None)
         for i, v in fit:
