@@ -83,7 +83,8 @@ class Record:
         return self.folder.name
 
     def rows(self) -> dict[str, Column]:
-        with np.load(self.folder / "rows.npz", allow_pickle=False) as file:
+        # opened here, for numpy leaves the file open where it is damaged
+        with (self.folder / "rows.npz").open("rb") as handle, np.load(handle, allow_pickle=False) as file:
             return dict(file)
 
 

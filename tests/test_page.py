@@ -12,6 +12,7 @@ import pytest
 from made import make, rows_of
 
 from dualtta.cli import main
+from dualtta.commands.run import look_at
 from dualtta.grid import Cell
 from dualtta.report import contents_of, make_report
 from dualtta.report.comparisons import comparisons
@@ -294,7 +295,6 @@ def test_the_images_are_those_of_the_records_samples():
     index = int(run.typical["D+"]["index"][0])
     image = torch.from_numpy(np.asarray(open_dataset("colored_digits", split="test").image(index))).permute(2, 0, 1)
     assert colored.sets["D+"][0].images == show_views(image.float() / 255, 0, 4)
-    assert run.typical["D+"]["plus" if "plus" in run.typical["D+"] else "index"] is not None
     assert all(sample.drop_alter > 0.4 and sample.drop_preserve < 0.7 for sample in colored.sets["D+"])
 
 
@@ -324,9 +324,19 @@ def test_the_report_writes_figures_and_page_prints_its_path_and_removes_stale_fi
     first = {path.name for path in (out / "figures").iterdir()}
     assert {"sample-use.png", "stream.svg", "cost.png"} <= first
     (out / "figures" / "mine.png").write_bytes(b"")
-    shutil.rmtree(next(path for path in (tmp_path / "cells").iterdir() if b'"source"' in (path / "cell.json").read_bytes()))
+    shutil.rmtree(
+        next(path for path in (tmp_path / "cells").iterdir() if b'"name": "source"' in (path / "cell.json").read_bytes())
+    )
     made = make_report([tmp_path], formats=["csv"])
     assert made.page == out / "page.html"
     after = {path.name for path in (out / "figures").iterdir()}
     assert "cost.png" not in after  # one method is nothing to compare
     assert {"mine.png", "sample-use.png"} <= after
+
+
+def test_an_experiment_ends_with_its_page_or_with_the_command_that_makes_it(tmp_path):
+    make(tmp_path, samples=60)
+    assert look_at(tmp_path, None, made=False) == f"`dualtta report {tmp_path}` makes tables, figures and a page of them"
+    last = look_at(tmp_path, None, made=True).splitlines()[-1]
+    assert last == f"the page: {tmp_path / 'report' / 'page.html'}"
+    assert (tmp_path / "report" / "page.html").is_file()

@@ -98,7 +98,8 @@ def test_it_opens_without_an_error_and_without_the_network(browser, address):
 def test_what_is_not_of_the_page_may_neither_run_nor_be_fetched(browser, address):
     with Tab(browser, address) as tab:
         tab.page.evaluate(
-            "document.body.insertAdjacentHTML('beforeend', '<img src=\"http://localhost:9/x.png\" onerror=\"window.broken = 1\">')"
+            "document.body.insertAdjacentHTML('beforeend', "
+            '\'<img src="http://localhost:9/x.png" onerror="window.broken = 1">\')'
         )
         tab.page.evaluate(
             "const s = document.createElement('script'); s.textContent = 'window.broken = 2'; document.body.append(s)"
