@@ -171,8 +171,9 @@ def test_the_heat_map_has_a_hole_where_a_pair_was_not_run_and_deyo_beside_it(gri
     assert heat.deyo is not None
     assert heat.values[1][2] is not None
     assert heat.values[1][2] < heat.deyo.mean
-    crosses = sensitivity.plot(heat)["data"][1]
-    assert (crosses["x"], crosses["y"]) == (["0.9"], ["0.7"])
+    (shown,) = sensitivity.plot(heat)["data"]
+    assert [[text.endswith("▾") for text in row] for row in shown["text"]] == [[False, False, False], [False, False, True]]
+    assert shown["text"][0][0] == ""
 
 
 def test_other_figures_show_the_methods_own_thresholds_of_a_grid_alone(grid):

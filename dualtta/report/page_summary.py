@@ -16,6 +16,7 @@ def show_summary(standings: list[Standing]) -> Html:
 
 
 MANY = 12  # cards on the first screen
+FEW = 4  # methods that one sentence can name
 
 
 def verdict(standings: list[Standing]) -> str:
@@ -28,7 +29,8 @@ def verdict(standings: list[Standing]) -> str:
         alone[label] = alone.get(label, 0) + (not standing.level)
     ranked = sorted(wins, key=lambda label: (-wins[label], label))
     parts = [f"{label} has the highest mean on {wins[label]} of {len(standings)}, {_apart(alone[label])}" for label in ranked]
-    return f"{'; '.join(parts)}."
+    others = sum(wins[label] for label in ranked[FEW:])
+    return f"{'; '.join(parts[:FEW])}{f'; others on {others}' if others else ''}."
 
 
 def _apart(alone: int) -> str:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 NAME, TITLE = "sensitivity", "Sensitivity to the thresholds"
 CAPTION = (
-    "DualTTA under each pair of thresholds. Cells that are not above DeYO, the reference, have a marked corner; "
-    "pairs without a finished run are empty."
+    "DualTTA under each pair of thresholds. Cells that are not above DeYO, the reference, are marked (a corner on paper, ▾ on "
+    "the page); pairs without a finished run are empty."
 )
 A_PAGE = 4
 USUAL = (0.4, 0.7)  # the method's own thresholds
@@ -67,7 +67,9 @@ def collect(comparisons: Sequence[Comparison]) -> list[Heat]:
         values = tuple(tuple(_mean(grid.get((a, p)), comparison.metric) for a in sa) for p in sp)
         runs = max(len(entry.runs) for entry in grid.values())
         seeds = f"{runs} seed{'s' if runs > 1 else ''}"
-        made.append(Heat(comparison.title, f"{METRICS[comparison.metric]}; {comparison.detail}, {seeds}", sa, sp, values, deyo))
+        beside = f"; DeYO: {deyo.text()} %" if deyo else "; DeYO was not run"
+        detail = f"{METRICS[comparison.metric]}; {comparison.detail}, {seeds}{beside}"
+        made.append(Heat(comparison.title, detail, sa, sp, values, deyo))
     return made
 
 
@@ -127,34 +129,30 @@ def plot(panel: Heat) -> dict[str, Any]:
     """For the page."""
     deyo = None if panel.deyo is None else 100 * panel.deyo.mean
     z = [[None if v is None else round(100 * v, 2) for v in row] for row in panel.values]
-    beyond = [[None if v is None or deyo is None else f"{v - deyo:+.2f} to DeYO ({deyo:.2f})" for v in row] for row in z]
+
+    def beaten(value: float | None) -> bool:
+        return value is not None and deyo is not None and value <= deyo
+
+    def beside(value: float | None) -> str:
+        return "" if value is None or deyo is None else f"{value - deyo:+.2f} to DeYO ({deyo:.2f})"
+
     heat = {
         "type": "heatmap",
         "x": [f"{v:g}" for v in panel.tau_sa],
         "y": [f"{v:g}" for v in panel.tau_sp],
         "z": z,
-        "customdata": [[text or "" for text in row] for row in beyond],
-        "texttemplate": "%{z:.1f}",
+        "text": [["" if v is None else f"{v:.1f}{' ▾' if beaten(v) else ''}" for v in row] for row in z],
+        "texttemplate": "%{text}",
+        "customdata": [[beside(v) for v in row] for row in z],
         "hovertemplate": "τ_sa %{x}, τ_sp %{y}: %{z:.2f} %<br>%{customdata}<extra></extra>",
         "colorscale": "Cividis",
         "xgap": 1,
         "ygap": 1,
         "colorbar": {"title": {"text": "%"}, "thickness": 12},
     }
-    crossed = [(x, y) for y, row in enumerate(z) for x, v in enumerate(row) if v is not None and deyo is not None and v <= deyo]
-    crosses = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [heat["x"][x] for x, _ in crossed],  # type: ignore[index]
-        "y": [heat["y"][y] for _, y in crossed],  # type: ignore[index]
-        "marker": {"symbol": "line-nw-open", "size": 22, "color": "#d55e00"},
-        "hoverinfo": "skip",
-        "name": "not above DeYO",
-        "showlegend": bool(crossed),
-    }
     layout = {
-        "xaxis": {"title": {"text": "τ_sa, altering"}, "type": "category"},
-        "yaxis": {"title": {"text": "τ_sp, preserving"}, "type": "category"},
+        "xaxis": {"title": {"text": "τ_sa, altering"}, "type": "category", "showgrid": False},
+        "yaxis": {"title": {"text": "τ_sp, preserving"}, "type": "category", "showgrid": False},
         "height": 480,
     }
-    return {"data": [heat, crosses], "layout": layout}
+    return {"data": [heat], "layout": layout}

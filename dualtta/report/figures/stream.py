@@ -129,7 +129,7 @@ def draw(panels: Sequence[Course]) -> "Figure":
                 width = 2.2 if line.method == "dualtta" else 1.4
                 ax.plot(x[part], y[part], lw=width, markevery=every, label=name, **style)
                 if line.deviation:
-                    ax.fill_between(x[part], *band(line, part), color=look.color, alpha=0.1, lw=0)
+                    ax.fill_between(x[part], *band(line, part), color=look.color, alpha=0.08, lw=0)
         start = 0
         many = len(panel.segments) > 8
         for name, length in panel.segments if len(panel.segments) > 1 else ():
