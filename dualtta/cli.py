@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dualtta.commands.adapt import adapt
+from dualtta.commands.compare import compare
 from dualtta.commands.conformance import conformance
 from dualtta.commands.data import COMMANDS as DATA
 from dualtta.commands.list import list_
@@ -25,6 +26,7 @@ COMMANDS: dict[str, Command | dict[str, Command]] = {
     "train": train,
     "run": run,
     "report": report,
+    "compare": compare,
     "adapt": adapt,
     "data": DATA,
     "conformance": conformance,

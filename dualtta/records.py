@@ -83,8 +83,7 @@ class Record:
         return self.folder.name
 
     def rows(self) -> dict[str, Column]:
-        # opened here, for numpy leaves the file open where it is damaged
-        with (self.folder / "rows.npz").open("rb") as handle, np.load(handle, allow_pickle=False) as file:
+        with (self.folder / "rows.npz").open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             return dict(file)
 
 

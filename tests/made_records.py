@@ -10,6 +10,7 @@ from dualtta import records
 from dualtta.grid import Cell, title
 from dualtta.metrics import summarise
 
+GROUPS = ("0 red", "0 green", "1 red", "1 green")
 CLASSES = {"pacs": 7, "office_home": 65, "imagenet_c": 1000}
 
 
@@ -35,6 +36,14 @@ def make_rows(accuracy: float, samples: int, groups: int = 0, seed: int = 0, dom
         "plus": plus,
         "minus": ~plus & (rng.random(samples) < 0.1),
     }
+
+
+def write_plan(out: Path, cells: list[Cell], accuracy, samples: int = 100, **about) -> None:
+    """A record for each cell; `accuracy` by method, or a function of the cell."""
+    for cell in cells:
+        share = accuracy(cell) if callable(accuracy) else accuracy[cell.method]
+        groups = GROUPS if cell.dataset in ("colored_mnist", "waterbirds") else ()
+        write_record(out, cell, make_rows(share, samples, len(groups), cell.seed), groups, **about)
 
 
 def write_record(out: Path, cell: Cell, rows: dict[str, np.ndarray], groups: tuple[str, ...] = (), **about) -> Path:

@@ -1,0 +1,170 @@
+"""Which runs are compared with which: by all that was chosen but the method, sample by sample. What has no partner is named."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualtta.metrics import Column
+from dualtta.records import Record, read
+from dualtta.report.gather import gather
+from dualtta.report.paired import Pair
+
+SHOWN = 3  # of what cannot be paired
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison: a cell's folder, a folder of results, or some of these, `FOLDER:method,key=value,...`."""
+
+    text: str
+    folder: Path
+    method: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
+
+    def takes(self, record: Record) -> bool:
+        """Whether a record is one of this side's."""
+        method = {**record.cell["method"], **record.cell["cell"]["method"]}
+        wanted = not self.method or record.cell["cell"]["method"]["name"] == self.method
+        return wanted and all(_equal(method.get(key), value) for key, value in self.settings)
+
+
+def parse_side(text: str) -> Side:
+    """
+    >>> parse_side("results/demo:dualtta,lr=0.008").settings
+    (('lr', '0.008'),)
+    """
+    if Path(text).is_dir() or ":" not in text:
+        return Side(text, Path(text))
+    folder, _, words = text.rpartition(":")
+    method, *chosen = (word.strip() for word in words.split(","))
+    wrong = next((word for word in chosen if "=" not in word), None)
+    if wrong is not None or not method:
+        raise ValueError(
+            f"{text!r} is not FOLDER:method or FOLDER:method,key=value: {wrong or 'the method'} is missing or wrong"
+        )
+    pairs = tuple((key.strip(), value.strip()) for key, _, value in (word.partition("=") for word in chosen))
+    return Side(text, Path(folder), method, pairs)
+
+
+def _equal(found: Any, wanted: str) -> bool:
+    if isinstance(found, bool):
+        return str(found).lower() == wanted.lower()
+    try:
+        return float(found) == float(wanted)
+    except (TypeError, ValueError):
+        return str(found) == wanted
+
+
+def records_of(side: Side) -> list[Record]:
+    """All results of a side; a ValueError where there are none, or where one cannot be believed."""
+    if (side.folder / "cell.json").is_file() or (side.folder / "done").is_file():
+        from dualtta.report.sound import flaw
+
+        record = read(side.folder)
+        why = flaw(record)
+        if why:
+            raise ValueError(f"{side.text} cannot be compared: {why}")
+        return [record]
+    collected = gather([side.folder])
+    found = [record for record in collected.records if side.takes(record)]
+    if not found:
+        methods = sorted({record.cell["cell"]["method"]["name"] for record in collected.records})
+        raise ValueError(
+            f"{side.text} has no result to compare; {side.folder} has results of: {', '.join(methods) or 'nothing'}"
+        )
+    return found
+
+
+def match(a: Side, b: Side, common: bool = False) -> tuple[list[tuple[Record, Record]], list[str]]:
+    """Records that differ in the method alone (or in nothing that was chosen), and what has no partner.
+
+    Without `common`, what has no partner is an error.
+    """
+    ours, theirs = records_of(a), records_of(b)
+    single = len(ours) == len(theirs) == 1
+    whole = not (a.method or b.method or single)
+    if single:
+        return [(ours[0], theirs[0])], []
+    left, right = _by_place(a, ours, whole), _by_place(b, theirs, whole)
+    alone = [f"{_title(left[key])} is in {a.text} alone" for key in left if key not in right]
+    alone += [f"{_title(right[key])} is in {b.text} alone" for key in right if key not in left]
+    shared = [key for key in left if key in right]
+    if not shared:
+        raise ValueError(f"{a.text} and {b.text} have no cell in common: {alone[0]}")
+    if alone and not common:
+        more = f", and {len(alone) - SHOWN} more" if len(alone) > SHOWN else ""
+        raise ValueError(f"{'; '.join(alone[:SHOWN])}{more}: run what is missing, or compare what both have with --common")
+    return sorted(((left[key], right[key]) for key in shared), key=lambda pair: _title(pair[0])), alone
+
+
+def place_of(record: Record, whole: bool = False, seed: bool = True) -> str:
+    """All that was chosen but the method; `whole`: the method too."""
+    cell = {key: value for key, value in record.cell["cell"].items() if key not in ("method", "fisher", "seed")}
+    model = record.cell.get("model")
+    parts: list[Any] = [cell, model.get("weights_hash") if isinstance(model, dict) else None]
+    parts += [record.cell["cell"]["seed"]] if seed else []
+    parts += [record.cell["cell"]["method"]] if whole else []
+    return json.dumps(parts, sort_keys=True)
+
+
+def same_method(a: Record, b: Record) -> bool:
+    return bool(a.cell["cell"]["method"] == b.cell["cell"]["method"])
+
+
+def _by_place(side: Side, records: Sequence[Record], whole: bool) -> dict[str, Record]:
+    found: dict[str, Record] = {}
+    for record in records:
+        other = found.setdefault(place_of(record, whole), record)
+        if other is not record:
+            raise ValueError(
+                f"{side.text} holds several runs of one cell: {_title(other)}; {_title(record)}: "
+                "say which with FOLDER:method,key=value"
+            )
+    return found
+
+
+def _title(record: Record) -> str:
+    return str(record.cell.get("title") or record.key)
+
+
+def pair_up(a: Record, b: Record) -> Pair:
+    """Two records row by row: in the order of the stream where both saw the same, else by the number of the sample."""
+    ours, theirs = a.rows(), b.rows()
+    if a.cell["cell"]["dataset"] != b.cell["cell"]["dataset"]:
+        raise ValueError(f"{_title(a)} and {_title(b)} saw different data: only runs on the same samples are compared")
+    order_a, order_b = _orders(ours["index"], theirs["index"], f"{_title(a)} and {_title(b)}")
+    ours, theirs = ({k: v[order] for k, v in rows.items()} for rows, order in ((ours, order_a), (theirs, order_b)))
+    other = np.flatnonzero(ours["label"] != theirs["label"])
+    if len(other):
+        number = int(ours["index"][other[0]])
+        raise ValueError(
+            f"{_title(a)} and {_title(b)}: sample {number} has another label in each; the data has changed between"
+        )
+    return Pair(
+        place=place_of(a, whole=same_method(a, b), seed=False),
+        seed=int(a.cell["cell"]["seed"]),
+        correct_a=ours["prediction"] == ours["label"],
+        correct_b=theirs["prediction"] == theirs["label"],
+        sample=ours["index"],
+        group=ours["group"],
+        dataset=str(a.cell["cell"]["dataset"]["name"]),
+    )
+
+
+def _orders(ours: Column, theirs: Column, who: str) -> tuple[Any, Any]:
+    """Positions that pair the rows of two runs."""
+    if np.array_equal(ours, theirs):
+        return slice(None), slice(None)
+    for index, others, which in ((ours, theirs, "first"), (theirs, ours, "second")):
+        lacking = np.setdiff1d(index, others)
+        if len(lacking):
+            named = ", ".join(map(str, lacking[:SHOWN].tolist()))
+            raise ValueError(f"{who} cannot be paired: {len(lacking):,} samples are in the {which} alone, such as {named}")
+    if len(np.unique(ours)) < len(ours) or len(np.unique(theirs)) < len(theirs):
+        at = int(np.flatnonzero(ours[: len(theirs)] != theirs[: len(ours)])[0]) if len(ours) == len(theirs) else 0
+        raise ValueError(f"{who} cannot be paired: samples repeat and their order differs from position {at} on")
+    return np.argsort(ours), np.argsort(theirs)
