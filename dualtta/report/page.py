@@ -135,7 +135,7 @@ def _kind(kind: Kind, number: int) -> Html:
         tag("h3", kind.title),
         tag("p", kind.caption),
         tag("div", choice, tag("span", "", id=f"detail-{number}"), class_="controls"),
-        tag("div", "", id=f"figure-{number}", class_="figure", role="img", aria_label=f"{kind.title}: {kind.caption}"),
+        tag("div", "", id=f"figure-{number}", class_="figure", role="group", aria_label=f"{kind.title}: {kind.caption}"),
         class_="kind",
     )
 

@@ -142,6 +142,8 @@ def save(figure: "Figure", folder: Path, name: str) -> list[Path]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     FigureCanvasAgg(figure)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # laid out once, for both files
     folder.mkdir(parents=True, exist_ok=True)
     made = []
     for kind, about in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
