@@ -156,8 +156,11 @@ def test_the_worst_group_agrees_with_a_bootstrap_of_samples():
 def test_the_worst_group_needs_seeds_on_the_same_samples():
     a, b = draws(1)[0]
     group = np.arange(len(a)) % 2
-    other = replace(pair(1, a, b, group=group), sample=np.arange(len(a)) + 1)
-    assert worst_group_difference([pair(0, a, b, group=group), other]) is None
+    shifted = replace(pair(1, a, b, group=group), sample=np.arange(len(a)) + 1)
+    regrouped = pair(1, a, b, group=1 - group)
+    assert worst_group_difference([pair(0, a, b, group=group), pair(1, a, b, group=group)]) is not None
+    assert worst_group_difference([pair(0, a, b, group=group), shifted]) is None
+    assert worst_group_difference([pair(0, a, b, group=group), regrouped]) is None
 
 
 # which runs belong together
@@ -193,29 +196,22 @@ def test_methods_are_compared_seed_by_seed_on_the_same_rows(out, capsys):
     assert line["seeds"] == [1, 2]
     assert line["only_a"] - line["only_b"] == 20
     assert found["by_seed"] == {"1": pytest.approx(10), "2": pytest.approx(10)}
-    assert [line["measure"] for line in found["lines"]] == ["accuracy", "mean of groups"] + ["worst group"] * 0 or True
     _, shown, _ = dualtta("compare", f"{out}:deyo", f"{out}:tent", capsys=capsys)
     assert "+10.00" in shown
     assert "accuracy seed by seed: 1: +10.00, 2: +10.00" in shown
 
 
-def test_two_cells_are_compared_with_mcnemars_test(out, capsys):
-    one, other = (
-        [c for c in (out / "cells").iterdir() if name in (c / "cell.json").read_text()][0] for name in ('"deyo"', '"tent"')
-    )
-    pairs = match(parse_side(str(one)), parse_side(str(other)))[0]
-    found = pair_up(*pairs[0])
-    seed = found.seed
-    other = next(
-        c
-        for c in (out / "cells").iterdir()
-        if json.loads((c / "cell.json").read_text())["cell"]["seed"] == seed and '"tent"' in (c / "cell.json").read_text()
-    )
-    _, text, _ = dualtta("compare", str(one), str(other), "--json", capsys=capsys)
-    line = json.loads(text)["lines"][0]
+def test_two_cells_are_compared_with_mcnemars_test(tmp_path, capsys):
+    one, other = cells("tent", "deyo", seeds=(1,))
+    a, b = (write_record(tmp_path, cell, make_rows(share, 80, 4, 1), GROUPS) for cell, share in ((one, 0.6), (other, 0.5)))
+    _, text, _ = dualtta("compare", str(a), str(b), "--json", capsys=capsys)
+    found = json.loads(text)["lines"]
+    line = found[0]
     assert line["p_value"] == pytest.approx(stats.binomtest(line["only_a"], line["only_a"] + line["only_b"]).pvalue)
-    _, shown, _ = dualtta("compare", str(one), str(other), capsys=capsys)
+    assert [line["measure"] for line in found] == ["accuracy", "mean of groups", "worst group"]
+    _, shown, _ = dualtta("compare", str(a), str(b), capsys=capsys)
     assert "one seed: the interval is over samples" in shown
+    assert "McNemar's exact test: p = " in shown
 
 
 def test_two_folders_are_matched_cell_by_cell(out, tmp_path, capsys):

@@ -159,7 +159,11 @@ def worst_group_difference(pairs: Sequence[Pair]) -> tuple[float, float, float] 
     """
     first = pairs[0]
     order = [np.argsort(pair.sample, kind="stable") for pair in pairs]
-    same = all(np.array_equal(pair.sample[o], first.sample[order[0]]) for pair, o in zip(pairs, order, strict=True))
+    same = all(
+        np.array_equal(getattr(pair, column)[o], getattr(first, column)[order[0]])
+        for pair, o in zip(pairs, order, strict=True)
+        for column in ("sample", "group")
+    )
     if not same or len({pair.place for pair in pairs}) > 1 or (first.group < 0).any():
         return None
     group = first.group[order[0]]
