@@ -193,6 +193,16 @@ def test_the_best_is_level_with_whoever_is_within_the_deviation(tmp_path):
     assert standing.notes == ("a subset of the data",)
 
 
+def test_a_higher_mean_of_fewer_seeds_is_not_called_the_best(tmp_path):
+    for method, accuracy, seeds in (("tent", 0.6, (1, 2)), ("eata", 0.5, (1, 2)), ("deyo", 0.95, (1,))):
+        for seed in seeds:
+            make(tmp_path, method, seed, accuracy=accuracy)
+    (standing,) = standings(compared(tmp_path))
+    assert [place.label for place in standing.places] == ["Tent", "EATA", "DeYO"]
+    assert not standing.places[2].level
+    assert standing.notes == ("on fewer seeds or samples, so not ranked: DeYO",)
+
+
 def test_with_one_seed_nobody_is_called_level_and_the_missing_deviation_is_said(both):
     standing = standings(both)[1]
     assert standing.level == ()

@@ -65,6 +65,8 @@ def _card(standing: Standing) -> Html:
 def _against(standing: Standing) -> str:
     """How the best stands to the next."""
     level, second = standing.level, standing.places[1]
+    if not second.whole:
+        return "nobody else was run on as many seeds and samples"
     if not level:
         return f"ahead of {second.label} by {100 * (standing.best.score.mean - second.score.mean):.1f} points"
     if len(level) > 3:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dualtta.report.comparisons import METRICS, Comparison, Spread
+from dualtta.report.comparisons import METRICS, Comparison, Entry, Spread
 
 RULE = (
     "Level with the best is whoever's mean is no further from it than the larger deviation of the two. With one seed there is "
@@ -17,6 +17,7 @@ class Place:
     method: str
     score: Spread
     level: bool  # with the best, within the deviation
+    whole: bool  # on as many seeds and samples as any other; else it is shown last and is never the best
     collapsed: int  # seeds
 
 
@@ -45,14 +46,13 @@ def standings(comparisons: Sequence[Comparison]) -> list[Standing]:
     made = []
     for comparison in comparisons:
         scored = [(entry, entry.over_seeds(comparison.metric)) for entry in comparison.entries]
-        known = sorted(((e, s) for e, s in scored if s), key=lambda pair: (-pair[1].mean, pair[0].label))
+        weights = {entry.label: (len(entry.runs), sum(run.summary["samples"] for run in entry.runs)) for entry, _ in scored}
+        most = max(weights.values())
+        known = sorted(((e, s) for e, s in scored if s), key=lambda p: (weights[p[0].label] != most, -p[1].mean, p[0].label))
         if len(known) < 2:
             continue
         best = known[0][1]
-        places = tuple(
-            Place(e.label, e.method, s, is_level(best, s), sum(bool(run.summary.get("collapsing")) for run in e.runs))
-            for e, s in known
-        )
+        places = tuple(_place(e, s, best, whole=weights[e.label] == most) for e, s in known)
         made.append(
             Standing(
                 comparison.title,
@@ -64,6 +64,11 @@ def standings(comparisons: Sequence[Comparison]) -> list[Standing]:
             )
         )
     return made
+
+
+def _place(entry: Entry, score: Spread, best: Spread, whole: bool) -> Place:
+    collapsed = sum(bool(run.summary.get("collapsing")) for run in entry.runs)
+    return Place(entry.label, entry.method, score, whole and is_level(best, score), whole, collapsed)
 
 
 def is_level(best: Spread, other: Spread) -> bool:
@@ -79,8 +84,9 @@ def _notes(subset: bool, places: tuple[Place, ...]) -> list[str]:
     notes = ["a subset of the data"] if subset else []
     if seeds == {1}:
         notes.append("one seed: no deviation")
-    elif len(seeds) > 1:
-        notes.append(f"not all have the same number of seeds ({', '.join(map(str, sorted(seeds)))})")
+    fewer = [place.label for place in places if not place.whole]
+    if fewer:
+        notes.append(f"on fewer seeds or samples, so not ranked: {', '.join(fewer)}")
     collapsed = [place.label for place in places if place.collapsed]
     if collapsed:
         notes.append(f"collapse alarms: {', '.join(collapsed)}")
