@@ -66,8 +66,7 @@ class Cell:
     @property
     def key(self) -> str:
         """The hash of the settings: the name of the cell's folder."""
-        settings = {**self.describe(), "weights_hash": self.weights_hash}
-        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+        return records.key_of(self.describe(), self.weights_hash)
 
 
 @dataclass(frozen=True)

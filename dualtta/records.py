@@ -7,6 +7,7 @@ summary.json   what the tables need; the same for the same settings, bit for bit
 done           when it was finished and what it cost
 """
 
+import hashlib
 import io
 import json
 import math
@@ -49,6 +50,12 @@ COLUMNS: dict[str, type[np.generic]] = {
 Files = Mapping[str, bytes]
 
 
+def key_of(settings: Mapping[str, Any], weights_hash: str) -> str:
+    """Names a record by the settings of its cell and the content of its weights file."""
+    whole = {**settings, "weights_hash": weights_hash}
+    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
+
+
 def store(folder: Path, files: Files) -> None:
     """Write a record's files in order, `done` last; what an earlier try left is replaced."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -81,6 +88,13 @@ class Record:
     @property
     def key(self) -> str:
         return self.folder.name
+
+    def part(self, *names: str) -> Any:
+        """What names lead to in cell.json; None where they lead nowhere."""
+        value: Any = self.cell
+        for name in names:
+            value = value.get(name) if isinstance(value, dict) else None
+        return value
 
     def rows(self) -> dict[str, Column]:
         with (self.folder / "rows.npz").open("rb") as opened, np.load(opened, allow_pickle=False) as file:

@@ -19,9 +19,10 @@ from dualtta.report.benches import SHIFTS
 from dualtta.report.claims import CLAIMS
 from dualtta.report.gather import gather
 from dualtta.report.paper import claims, contradictions, paper, reported
-from dualtta.report.render import common, notes_text, tex, to_csv, to_latex, to_markdown, to_terminal
+from dualtta.report.render import common, notes_text, tex, to_csv, to_latex, to_markdown
 from dualtta.report.table import Row, Table, Value
 from dualtta.report.tables import build_tables
+from dualtta.report.terminal import pieces, to_terminal
 from dualtta.setups import Options
 
 RECORDS = Path(__file__).parent / "records"
@@ -153,6 +154,10 @@ DAMAGE = {
         lambda c: edit(c / "cell.json", cell={**json.loads((c / "cell.json").read_text())["cell"], "seed": None}),
         "cell.seed",
     ),
+    "other settings than the key's": (
+        lambda c: edit(c / "cell.json", cell={**json.loads((c / "cell.json").read_text())["cell"], "seed": 2030}),
+        "the settings that its key is made of",
+    ),
     "no names of domains": (lambda c: edit(c / "cell.json", domains=[]), "domains that cell.json does not name"),
     "thresholds that are words": (
         lambda c: edit(c / "cell.json", method={**json.loads((c / "cell.json").read_text())["method"], "tau_sa": "high"}),
@@ -175,7 +180,7 @@ def test_a_damaged_record_is_left_out_and_named_and_all_others_stay(damage, tmp_
     )
     harm, says = DAMAGE[damage]
     harm(tmp_path / "demo" / "cells" / victim)
-    report = make_report([tmp_path / "demo"])
+    report = make_report([tmp_path / "demo"], formats=())
     assert len(report.collected.records) == len(collected.records) - 1
     assert [note for note in report.collected.notes if victim in note and says in note], report.collected.notes
     assert len(report.collected.notes) == 1
@@ -209,8 +214,7 @@ def test_a_record_in_two_folders_is_counted_once_and_named(tmp_path):
     shutil.copytree(DEMO, tmp_path / "copy")
     collected = gather([DEMO, tmp_path / "copy"])
     assert len(collected.records) == 24
-    assert len(collected.notes) == 26
-    assert "it is counted once" in collected.notes[0]
+    assert collected.notes == (f"26 records of {tmp_path / 'copy'} are also in {DEMO}: they are counted once",)
 
 
 def one_cell(**changes) -> Cell:
@@ -333,6 +337,25 @@ def test_seeds_that_not_all_pairs_have_are_left_out_and_named(pacs, tmp_path):
     assert said(table, value) == "seeds 2024 alone: the others lack some of the pairs"
 
 
+def test_pairs_without_a_common_seed_have_no_average_and_it_is_said_why(tmp_path):
+    cells = plan("benchmarks", datasets=("pacs",), methods=("tent",), seeds=(1,))
+    write_plan(tmp_path, [replace(cell, seed=number) for number, cell in enumerate(cells)], LEVELS)
+    table = tables_of(tmp_path)["benchmarks"]
+    value = at(table, "Tent", "PACS")
+    assert value.mean is None
+    assert said(table, value) == "the pairs have no seed in common"
+
+
+def test_an_empty_quadrant_is_told_from_a_missing_record(tmp_path):
+    rows = make_rows(0.5, 100)
+    write_record(tmp_path, Cell("digits", "resnet_tiny", "dualtta"), {**rows, "drop_alter": np.zeros(100)})
+    table = tables_of(tmp_path)["quadrants"]
+    value = at(table, "digits, resnet_tiny, mild: DualTTA", "D+ (falls, holds), correct")
+    assert value.mean is None
+    assert said(table, value) == "there are records, but no sample to count"
+    assert "–" not in table.notes  # noqa: RUF001
+
+
 def test_subsets_other_models_and_other_starts_are_marked(tmp_path):
     cells = plan("benchmarks", datasets=("waterbirds",), methods=("tent",), limit=50, batch_size=16, backbone="resnet18")
     cells = [replace(cell, source=replace(cell.source, weights=None)) for cell in cells]
@@ -346,6 +369,16 @@ def test_subsets_other_models_and_other_starts_are_marked(tmp_path):
     assert table.command == (
         "dualtta run benchmarks --root DATA --seeds 2024,2025 --limit 50 --batch-size 16 --backbone resnet18"
     )
+
+
+@pytest.mark.parametrize(("images", "marked"), [(2000, True), (50_000, False)])
+def test_a_copy_that_lacks_published_images_is_marked(images, marked, tmp_path):
+    cells = plan("imagenet-c", methods=("tent",), seeds=(1,), backbone="resnet50")
+    write_plan(tmp_path, cells, LEVELS, data={"dataset": "imagenet_c", "images": images})
+    table = tables_of(tmp_path)["imagenet-c-resnet50"]
+    says = "a copy of the dataset with 2,000 images; 50,000 were published"
+    assert (said(table, at(table, "Tent", "Fog")) == says) is marked
+    assert ("2,000" in str(table.notes)) is marked
 
 
 def test_a_subset_and_the_whole_are_two_tables(tmp_path):
@@ -635,6 +668,22 @@ def test_the_terminal_shows_the_best_in_bold_and_the_papers_below():
     assert re.search(r"\x1b\[1m *1\.50 ± 0\.25\x1b\[0m", text)  # bold
     assert re.search(r"\x1b\[2mpaper 1\.00, \+0\.50", text)  # dim
     assert "\x1b[2J" not in text  # the hostile name does not clear the screen
+
+
+def test_a_wide_table_is_cut_for_a_narrow_terminal_and_no_value_is_broken():
+    from rich.console import Console
+
+    table = tables_of(DEMO)["quadrants"]
+    parts = pieces(table, 160)
+    assert len(parts) > 1
+    assert sum(len(part.header) - 1 for part in parts) == len(table.header) - 1
+    console = Console(width=160, file=io.StringIO())
+    for part in parts:
+        console.print(to_terminal(part, common(table)))
+    shown = console.file.getvalue()
+    values = [v for row in table.rows for v in row.values if isinstance(v, Value)]
+    assert all(f"{v.mean:.2f} ± {v.deviation:.2f}" in shown for v in values)
+    assert max(map(len, shown.splitlines())) <= 160
 
 
 # the command

@@ -132,11 +132,11 @@ def _differences(matched: "list[tuple[Record, Record]]") -> list[str]:
         "the model": lambda record: record.cell["cell"]["model"],
         "the scenario": lambda record: record.cell["cell"]["scenario"],
         "the seed": lambda record: record.cell["cell"]["seed"],
-        "the weights": lambda record: record.cell["model"].get("weights_hash") if record.cell.get("model") else None,
-        "the source model's weights": lambda record: ((record.cell.get("model") or {}).get("card") or {}).get("weights"),
+        "the weights": lambda record: record.part("model", "weights_hash"),
+        "the source model's weights": lambda record: record.part("model", "card", "weights"),
         "the device": device_of,
-        "the versions of packages": lambda record: (record.cell.get("provenance") or {}).get("versions"),
-        "the commit of dualtta": lambda record: (record.cell.get("provenance") or {}).get("commit"),
+        "the versions of packages": lambda record: record.part("provenance", "versions"),
+        "the commit of dualtta": lambda record: record.part("provenance", "commit"),
     }
     for words, part in parts.items():
         count = sum(part(a) != part(b) for a, b in matched)

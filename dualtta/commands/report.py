@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from dualtta.report import Report
     from dualtta.report.table import Table, Value
 
+SHOWN = 20  # notes in the terminal
+
 
 def report(
     folders: list[Path],
@@ -29,6 +31,7 @@ def report(
     """
     from dualtta.commands.progress import progress
     from dualtta.report import make_report, notes
+    from dualtta.report.render import visible
 
     if root is not None and not root.is_dir():
         raise ValueError(f"there is no folder {root}: name the folder of your data with --root, or leave it out")
@@ -40,20 +43,25 @@ def report(
         print(jsonlib.dumps(as_json(made), indent=2))
     else:
         show(made)
-    for line in notes(made.collected):
-        print(f"dualtta: {line}", file=sys.stderr)
+    said = notes(made.collected)
+    for line in said[:SHOWN]:
+        print(f"dualtta: {visible(line)}", file=sys.stderr)
+    if len(said) > SHOWN:
+        print(f"dualtta: and {len(said) - SHOWN} notes more, in {made.out / 'report.md'}", file=sys.stderr)
     return 0 if made.collected.settings else 1
 
 
 def show(made: "Report") -> None:
     """All tables, their notes below them, then where the files lie."""
     from dualtta.commands.table import console
-    from dualtta.report.render import notes_text, to_terminal, visible
+    from dualtta.report.render import common, notes_text, visible
+    from dualtta.report.terminal import pieces, to_terminal
 
     screen = console()
     for table in made.tables:
-        screen.print()
-        screen.print(to_terminal(table))
+        for piece in pieces(table, screen.width):
+            screen.print()
+            screen.print(to_terminal(piece, common(table)))
         for line in notes_text(table):
             screen.print(visible(line), style="dim", markup=False, highlight=False)
     print(f"\n{len(made.tables)} tables in {made.out}")

@@ -6,7 +6,7 @@ sound.py       whether a record can be believed
 gather.py      records over seeds
 values.py      means, deviations, marks
 layouts.py     the paper's tables; ablations.py, use.py, claims.py and generic.py have the others, tables.py lists all
-render.py      a table in the terminal, as Markdown, LaTeX and CSV
+render.py      a table as Markdown, LaTeX and CSV; terminal.py shows it
 paired.py      two runs on the same samples
 digest.py      rows, reduced once for figures and page; comparisons.py has them side by side
 figures/       one file a figure: numbers, then drawn for paper and for the page

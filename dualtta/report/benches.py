@@ -129,8 +129,7 @@ def told_apart(same: Sequence[Setting]) -> list[tuple[str, ...]]:
 
 
 def _weights(setting: Setting) -> str:
-    model = setting.about.get("model")
-    return str(model.get("weights_hash"))[:8] if isinstance(model, dict) else ""
+    return str(setting.records[0].part("model", "weights_hash"))[:8]
 
 
 def _variants(found: list[Placed]) -> list[Placed]:

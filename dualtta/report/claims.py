@@ -185,7 +185,7 @@ def _table(stem: str, variant: str, placed: Sequence[Placed]) -> Table:
             size = sum(setting.samples for setting in {id(one): one for one in look.used}.values())
             found = Value(mean, deviation, len(each), size, reported, (*marks, *said))
         by_tables = f"{next(iter(printed.values())):.2f}" if printed else ""
-        rows.append(Row(words, (str(text), by_tables, found)))
+        rows.append(Row(words, (f"{text:.2f}" if isinstance(text, float) else str(text), by_tables, found)))
     header = ("claim", "in the text", "by its tables", "measured")
     title = titled("The paper's claims: points of accuracy, or % of samples", variant)
     return Table(stem, title, header, tuple(rows), notes.below(rows))

@@ -1,7 +1,9 @@
 """What has to be said of a number before it is compared: what it was measured on, with which weights, and what went wrong."""
 
+from collections.abc import Mapping
 from typing import Any
 
+from dualtta.data.published import OFFICE_HOME, PACS, WATERBIRDS
 from dualtta.report.gather import Setting
 
 # what the paper runs its datasets with
@@ -13,6 +15,13 @@ PAPER_MODELS = {
     "imagenet_c": ("resnet50", "resnet50_gn", "vit_base_patch16_224"),
 }
 PAPER_BATCH = 64
+SIZES: dict[str, int | Mapping[str, int]] = {  # images of a domain, as published
+    "colored_mnist": 20_000,
+    "waterbirds": WATERBIRDS.domains,
+    "pacs": PACS.domains,
+    "office_home": OFFICE_HOME.domains,
+    "imagenet_c": 50_000,
+}
 KNOWN = ("domains", "limit", "batch_size")  # of a stream, named below in words
 
 
@@ -28,11 +37,24 @@ def remarks(setting: Setting) -> tuple[str, ...]:
 
 
 def _subset(setting: Setting) -> list[str]:
-    if not setting.about["subset"]:
-        return []
-    limit = setting.stream.get("limit")
-    size = f"{limit:,}" if isinstance(limit, int) else str(limit)
-    return [f"a subset: at most {size} samples of a domain"]
+    """Where the stream was cut, or the copy of the dataset lacks images that were published."""
+    limit, said = setting.stream.get("limit"), []
+    if setting.about["subset"]:
+        size = f"{limit:,}" if isinstance(limit, int) else str(limit)
+        said.append(f"a subset: at most {size} samples of a domain")
+    here, there = setting.records[0].part("data", "images"), published_images(setting)
+    if there is not None and isinstance(here, int) and here != there:
+        said.append(f"a copy of the dataset with {here:,} images; {there:,} were published")
+    return said
+
+
+def published_images(setting: Setting) -> int | None:
+    """As many as the domains of a dataset of the paper hold as published; None for other datasets and other domains."""
+    each = SIZES.get(setting.dataset)
+    if each is None:
+        return None
+    counts = [each if isinstance(each, int) else each.get(str(domain)) for domain in setting.about["domains"]]
+    return None if None in counts else sum(count for count in counts if count is not None)
 
 
 def _model(setting: Setting) -> list[str]:
@@ -45,7 +67,9 @@ def _model(setting: Setting) -> list[str]:
     if source is None and weights is None:
         said.append("random weights: the model was never trained")
     elif source is None and weights != "pretrained":
-        said.append(f"other weights than the published ones (a file, sha256 {_hash(setting)})")
+        said.append(
+            f"other weights than the published ones (a file, sha256 {setting.records[0].part('model', 'weights_hash')})"
+        )
     if source is not None:
         said += [f"the source model saw at most {source['limit']} samples"] if source.get("limit") else []
         start = source.get("weights")
@@ -58,11 +82,6 @@ def _start(weights: Any) -> str:
     return "random weights" if weights is None else f"a file ({str(weights)[:23]})"
 
 
-def _hash(setting: Setting) -> str:
-    model = setting.about.get("model")
-    return str(model.get("weights_hash") if isinstance(model, dict) else None)
-
-
 def _stream(setting: Setting) -> list[str]:
     said = []
     size = setting.stream.get("batch_size", PAPER_BATCH)
@@ -73,7 +92,5 @@ def _stream(setting: Setting) -> list[str]:
 
 def _data(setting: Setting) -> list[str]:
     """Where images were corrupted by us rather than by the authors of the dataset."""
-    data = setting.about.get("data")
-    if setting.dataset != "imagenet_c" or not isinstance(data, dict):
-        return []
-    return ["corrupted on the fly from ImageNet images, not the published files"] if data.get("drawn") else []
+    drawn = setting.dataset == "imagenet_c" and setting.records[0].part("data", "drawn")
+    return ["corrupted on the fly from ImageNet images, not the published files"] if drawn else []

@@ -1,6 +1,5 @@
 """What a method costs: forwards, speed and memory, as the records say."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +14,8 @@ NOTE = (
     "mean and deviation over cells, all settings of a method together; images/s is of adapting alone, without reading images; "
     "memory on a CPU is that of the whole process"
 )
+
+MOST = 1e15  # what is beyond is no measurement
 
 
 def cost(collected: Collected) -> list[Table]:
@@ -39,9 +40,8 @@ def _key(setting: Setting, record: Record) -> tuple[Any, ...]:
 
 def device_of(record: Record) -> str:
     """The GPU by its name, else the kind of processor."""
-    machine = (record.cell.get("provenance") or {}).get("machine") or {}
-    used = str(record.cost.get("device"))
-    return str(machine.get("gpu")) if used.startswith("cuda") and machine.get("gpu") else used
+    gpu, used = record.part("provenance", "machine", "gpu"), str(record.cost.get("device"))
+    return str(gpu) if used.startswith("cuda") and gpu else used
 
 
 def _values(records: Sequence[Record]) -> tuple[Value, ...]:
@@ -56,7 +56,7 @@ def _values(records: Sequence[Record]) -> tuple[Value, ...]:
 
 
 def _value(column: Sequence[Any], samples: int) -> Value:
-    found = [float(v) for v in column if isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v)]
+    found = [float(v) for v in column if isinstance(v, int | float) and not isinstance(v, bool) and 0 <= v < MOST]
     if not found:
         return Value()
     mean, deviation = over_seeds(dict(enumerate(found)))

@@ -199,13 +199,16 @@ def _where(record: Record) -> str:
 def _once(records: list[Record], notes: list[str]) -> list[Record]:
     """A record that lies in two folders is counted once."""
     kept: dict[tuple[str, str], Record] = {}
+    twice: dict[tuple[Path, Path], int] = {}
     for record in records:
         content = json.dumps(
             [record.cell["cell"], record.cell["stage"], record.cell.get("model"), record.summary], sort_keys=True
         )
         same = kept.setdefault((record.key, content), record)
         if same is not record and same.folder.resolve() != record.folder.resolve():
-            notes.append(f"{_where(record)} is the same as {_where(same)}: it is counted once")
+            homes = record.folder.parent.parent, same.folder.parent.parent
+            twice[homes] = twice.get(homes, 0) + 1
+    notes += [f"{count} records of {here} are also in {there}: they are counted once" for (here, there), count in twice.items()]
     return list(kept.values())
 
 
@@ -237,7 +240,7 @@ def identity(record: Record, draws: bool = False) -> str:
         cell["dataset"] = {key: value for key, value in cell["dataset"].items() if key != "seed"}
         if isinstance(cell["model"].get("source"), dict):
             cell["model"] = {**cell["model"], "source": {**cell["model"]["source"], "seed": None}}
-    return json.dumps([cell, record.summary["samples"], _of(record, "model", "weights_hash")], sort_keys=True)
+    return json.dumps([cell, record.summary["samples"], record.part("model", "weights_hash")], sort_keys=True)
 
 
 def _grouped(records: Iterable[Record], key: Callable[[Record], str]) -> list[list[Record]]:
@@ -260,11 +263,11 @@ def _setting(records: list[Record], origin: str = "") -> Setting:
 def _differences(records: tuple[Record, ...]) -> tuple[str, ...]:
     """What seeds of one setting differ in, though nobody chose it."""
     parts: dict[str, Callable[[Record], Any]] = {
-        "devices": lambda record: (record.cost.get("device"), _of(record, "provenance", "machine", "gpu")),
-        "versions of packages": lambda record: _of(record, "provenance", "versions"),
-        "commits of dualtta": lambda record: _of(record, "provenance", "commit"),
+        "devices": lambda record: (record.cost.get("device"), record.part("provenance", "machine", "gpu")),
+        "versions of packages": lambda record: record.part("provenance", "versions"),
+        "commits of dualtta": lambda record: record.part("provenance", "commit"),
         "numbers of threads": lambda record: record.cell.get("threads"),
-        "source weights": lambda record: (_seed_of_source(record), _of(record, "model", "card", "weights", "sha256")),
+        "source weights": lambda record: (_seed_of_source(record), record.part("model", "card", "weights", "sha256")),
     }
     if len({_seed_of_source(record) for record in records}) > 1:
         del parts["source weights"]  # each seed has a source model of its own, as was asked for
@@ -275,12 +278,5 @@ def _differences(records: tuple[Record, ...]) -> tuple[str, ...]:
     )
 
 
-def _seed_of_source(record: Record) -> Any:
-    return _of(record, "cell", "model", "source", "seed")
-
-
-def _of(record: Record, *path: str) -> Any:
-    value: Any = record.cell
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
+def _seed_of_source(record: Record) -> str:
+    return json.dumps(record.part("cell", "model", "source", "seed"), sort_keys=True)

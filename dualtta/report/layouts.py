@@ -35,6 +35,7 @@ class Column:
     bench: str
     metric: Metric
     unit: str | None = None  # None: the average over all
+    compared: bool = True  # more is better
     paper: Callable[[str], Reported | None] = lambda method: None  # by method
 
 
@@ -49,7 +50,7 @@ def method_table(
     for label in labels:
         of_row = [one for one in placed if one.label == label]
         lines.append(Row(label, tuple(column_value(of_row, column, notes, usual.get(label)) for column in columns)))
-    lines = list(flag_best(lines, range(len(columns))))
+    lines = list(flag_best(lines, [i for i, column in enumerate(columns) if column.compared]))
     more = [OWN_NOTE] if any(f", {OWN}" in label for label in labels) else []
     header = ("method", *(column.header for column in columns))
     return Table(table, title, header, tuple(lines), notes.below(lines, *more), command(experiment, placed))
@@ -115,7 +116,7 @@ def imagenet_c(placed: Sequence[Placed]) -> list[Table]:
         model = key.split("/", 1)[1]
 
         def column(which: str, header: str, unit: str | None, key: str = key, model: str = model) -> Column:
-            return Column(header, key, "accuracy", unit, partial(reported, "imagenet-c", model=model, column=which))
+            return Column(header, key, "accuracy", unit, paper=partial(reported, "imagenet-c", model=model, column=which))
 
         columns = [column(which, SHORT[which], which) for which in CORRUPTIONS] + [column("avg", "avg", None)]
         found = variants(one for one in placed if one.bench == key and one.kind in AS_IT_IS)
@@ -134,7 +135,7 @@ def wild(placed: Sequence[Placed]) -> list[Table]:
 
     def column(scenario: str, model: str) -> Column:
         told = partial(reported, "wild", model=model, column=scenario)
-        return Column(f"{scenario}, {BACKBONES.get(model, model)}", f"{scenario}/{model}", "accuracy", None, told)
+        return Column(f"{scenario}, {BACKBONES.get(model, model)}", f"{scenario}/{model}", "accuracy", paper=told)
 
     columns = [column(scenario, model) for scenario in ("imbalanced", "mixed") for model in models]
     title = "ImageNet-C, severity 5, in the wild: average accuracy, %"

@@ -104,8 +104,7 @@ def match(a: Side, b: Side, common: bool = False) -> tuple[list[tuple[Record, Re
 def place_of(record: Record, whole: bool = False, seed: bool = True) -> str:
     """All that was chosen but the method; `whole`: the method too."""
     cell = {key: value for key, value in record.cell["cell"].items() if key not in ("method", "fisher", "seed")}
-    model = record.cell.get("model")
-    parts: list[Any] = [cell, model.get("weights_hash") if isinstance(model, dict) else None]
+    parts: list[Any] = [cell, record.part("model", "weights_hash")]
     parts += [record.cell["cell"]["seed"]] if seed else []
     parts += [record.cell["cell"]["method"]] if whole else []
     return json.dumps(parts, sort_keys=True)

@@ -10,8 +10,7 @@ def place_key(setting: Setting) -> str:
     """All that was chosen but the method and the seed: settings that share it stand in one table."""
     cell = setting.cell
     model = {**cell["model"], "source": {**(setting.source or {}), "seed": None}}
-    weights = setting.about.get("model")
-    hash = weights.get("weights_hash") if isinstance(weights, dict) else None
+    hash = setting.records[0].part("model", "weights_hash")
     return json.dumps([cell["dataset"]["name"], setting.choices, model, cell["scenario"], hash], sort_keys=True)
 
 

@@ -1,15 +1,11 @@
-"""A table as people and programs read it: in the terminal, as Markdown, LaTeX and CSV."""
+"""A table in words, and as the files that people and programs read: Markdown, LaTeX and CSV."""
 
 import csv
 import io
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from dualtta.report.table import Table, Value
 from dualtta.report.values import MISSING
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
 
 
 def number(found: Value, digits: int = 2) -> str:
@@ -57,38 +53,6 @@ def visible(text: str) -> str:
     'sketch\ufffd[2J '
     """
     return "".join(sign if sign.isprintable() else " " if sign.isspace() else "\ufffd" for sign in text)
-
-
-# the terminal
-
-
-def to_terminal(table: Table) -> "RichTable":
-    """Best values bold, the paper's dim below the measured."""
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    def words(text: str) -> Text:
-        return Text(visible(text))
-
-    shown = RichTable(
-        title=Text(visible(table.title), style="bold"), title_justify="left", box=None, header_style="bold", pad_edge=False
-    )
-    everywhere = common(table)
-    for i, header in enumerate(table.header):
-        shown.add_column(words(header), justify="left" if i == 0 else "right", overflow="fold")
-    for row in table.rows:
-        cells = [words(row.label)]
-        for found in row.values:
-            if isinstance(found, str):
-                cells.append(words(found))
-                continue
-            text = Text(number(found, table.digits), style="bold" if found.best else "")
-            seen = marks(found, everywhere)
-            text.append(f" {seen}" if seen else "", style="not bold cyan")
-            text.append(f"\n{beside(found, table.digits)}" if found.reported is not None else "", style="not bold dim")
-            cells.append(text)
-        shown.add_row(*cells)
-    return shown
 
 
 def notes_text(table: Table) -> list[str]:
@@ -160,6 +124,7 @@ TEX = {
     "✓": r"$\checkmark$",
     "✗": r"$\times$",
     "–": "--",  # noqa: RUF001
+    "\ufffd": "?",
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dualtta.metrics import Column, summarise
-from dualtta.records import COLUMNS, Record, to_json
+from dualtta.records import COLUMNS, Record, key_of, to_json
 
 COUNTS = ("batches", "updates", "skips", "recoveries", "collapsing", "forwards")
 TOLERANCE = 1e-6  # of what is computed again from the rows
@@ -43,6 +43,8 @@ def _lacks(record: Record) -> str | None:
     for part, kind in kinds.items():
         if not isinstance(record.cell.get(part), kind):
             return f"cell.json: {part}"
+    if record.part("key") != key_of(cell, record.part("model", "weights_hash")):
+        return "the settings that its key is made of"
     for part in COUNTS:
         value = record.summary.get(part)
         if not isinstance(value, int) or value < 0:

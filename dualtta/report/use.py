@@ -39,7 +39,7 @@ def _share(bench: str, share: str) -> Column:
         found = reported("efficiency", method, "imagenet_c" if model else bench, column=share)
         return Reported(found.value, (*found.notes, UNSAID)) if found and model else found
 
-    return Column(f"{title_of(bench)}, {SHARES[share]}", bench, share, paper=told)
+    return Column(f"{title_of(bench)}, {SHARES[share]}", bench, share, compared=share != "low_entropy", paper=told)
 
 
 QUADRANTS = {  # of (Diff_sa, Diff_sp)

@@ -13,6 +13,9 @@ from dualtta.report.table import Row, Value
 PERCENT = 100.0
 MISSING = "–"  # noqa: RUF001
 MISSING_NOTE = "not measured: there is no record"
+EMPTY = "there are records, but no sample to count"
+
+APART = "have no seed in common"
 
 
 class Notes:
@@ -34,8 +37,9 @@ class Notes:
 
     def below(self, rows: Iterable[Row], *more: str) -> dict[str, str]:
         """All notes by their marks; unmarked ones come last, and the dash is explained where it occurs."""
-        empty = any(isinstance(v, Value) and v.mean is None for row in rows for v in row.values)
-        dash = {MISSING: MISSING_NOTE} if empty else {}
+        explained = {self.texts[text] for text in self.texts if text == EMPTY or text.endswith(APART)}
+        values = [v for row in rows for v in row.values if isinstance(v, Value) and v.mean is None]
+        dash = {MISSING: MISSING_NOTE} if any(not explained & set(v.marks) for v in values) else {}
         return {mark: text for text, mark in self.texts.items()} | dash | {f"({i})": text for i, text in enumerate(more, 1)}
 
 
@@ -80,7 +84,8 @@ def value(
     shared = set(per_cell[0]).intersection(*per_cell[1:]) if per_cell else set()
     assert len(settings) <= cells, "settings that differ in what nobody chose were to be told apart by their labels"
     if not shared:
-        return Value(reported=told, marks=from_paper)
+        why = [EMPTY if not all(per_cell) else f"the {of} {APART}"] if settings else []
+        return Value(reported=told, marks=(*notes.marks(why), *from_paper))
     if len(settings) == 1 and len(shared) < len(settings[0].seeds):
         said.append(f"seeds {', '.join(map(str, sorted(shared)))} alone: the others have no sample to count here")
     if any(set(each) != shared for each in per_cell):

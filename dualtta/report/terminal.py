@@ -1,0 +1,83 @@
+"""A table in the terminal: as many pieces as its width asks for, the best in bold, the paper's numbers dim."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from dualtta.report.render import beside, common, marks, number, visible
+from dualtta.report.table import Row, Table, Value
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+GAP = 2  # characters between columns
+
+
+def to_terminal(table: Table, everywhere: frozenset[str] = frozenset()) -> "RichTable":
+    """Best values bold, the paper's dim below the measured; marks in `everywhere` are said below the table instead."""
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    def words(text: str) -> Text:
+        return Text(visible(text))
+
+    shown = RichTable(
+        title=Text(visible(table.title), style="bold"), title_justify="left", box=None, header_style="bold", pad_edge=False
+    )
+    for i, (header, width) in enumerate(zip(table.header, widths(table), strict=True)):
+        side: Literal["left", "right"] = "left" if i == 0 else "right"
+        shown.add_column(words(header), justify=side, overflow="fold", min_width=width if i else None)
+    for row in table.rows:
+        cells = [words(row.label)]
+        for found in row.values:
+            if isinstance(found, str):
+                cells.append(words(found))
+                continue
+            text = Text(number(found, table.digits), style="bold" if found.best else "")
+            seen = marks(found, everywhere)
+            text.append(f" {seen}" if seen else "", style="not bold cyan")
+            text.append(f"\n{beside(found, table.digits)}" if found.reported is not None else "", style="not bold dim")
+            cells.append(text)
+        shown.add_row(*cells)
+    return shown
+
+
+def widths(table: Table) -> list[int]:
+    """Characters that each column needs; headers may be broken between words."""
+    everywhere = common(table)
+    label = max([len(table.header[0]), *(len(row.label) for row in table.rows)])
+    found = [label]
+    for i, header in enumerate(table.header[1:]):
+        cells = [row.values[i] for row in table.rows]
+        needed = [_width(value, table.digits, everywhere) for value in cells]
+        found.append(max([*map(len, header.split()), *needed], default=1))
+    return found
+
+
+def _width(found: Value | str, digits: int, everywhere: frozenset[str]) -> int:
+    if isinstance(found, str):
+        return len(found)
+    seen = marks(found, everywhere)
+    return max(len(number(found, digits)) + (len(seen) + 1 if seen else 0), len(beside(found, digits)))
+
+
+def pieces(table: Table, width: int) -> list[Table]:
+    """The table cut into as many as are needed for a terminal of so many characters, each with the labels.
+
+    >>> wide = Table("t", "T", ("m", "first", "second"), (Row("a", (Value(1.0), Value(2.0))),))
+    >>> [piece.header for piece in pieces(wide, 14)], len(pieces(wide, 80))
+    ([('m', 'first'), ('m', 'second')], 1)
+    """
+    label, *needed = widths(table)
+    cuts, room = [0], width - label
+    for i, columns in enumerate(needed):
+        if i > cuts[-1] and columns + GAP > room:
+            cuts.append(i)
+            room = width - label
+        room -= columns + GAP
+    ends = [*cuts[1:], len(needed)]
+    parts = []
+    for start, end in zip(cuts, ends, strict=True):
+        rows = tuple(Row(row.label, row.values[start:end]) for row in table.rows)
+        title = table.title if start == 0 else f"{table.title} (continued)"
+        parts.append(replace(table, title=title, header=(table.header[0], *table.header[1 + start : 1 + end]), rows=rows))
+    return parts
