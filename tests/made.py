@@ -1,6 +1,5 @@
 """Records for tests, made of drawn numbers and written in the true format."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -76,7 +75,7 @@ def make(
         "fisher": None,
         "seed": seed,
     }
-    key = key or records_key(cell)
+    key = key or records.key_of(cell, "")
     about = {
         "version": records.VERSION,
         "key": key,
@@ -116,9 +115,3 @@ def make(
         },
     )
     return folder
-
-
-def records_key(cell: dict) -> str:
-    import hashlib
-
-    return hashlib.sha256(json.dumps(cell, sort_keys=True).encode()).hexdigest()[:16]

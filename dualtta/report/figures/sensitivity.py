@@ -119,7 +119,7 @@ def draw(panels: Sequence[Heat]) -> "Figure":
                 fontsize=7.5,
                 color="#b34a00",
             )
-        headline(ax, panel.title, panel.detail, 50)
+        headline(ax, panel.title, panel.detail, 60)
     for ax in axes[len(panels) :]:
         ax.set_visible(False)
     return figure
