@@ -501,6 +501,7 @@ def test_quadrants_of_impulse_noise_stand_beside_the_papers(tmp_path):
     assert at(table, label, "D- (stays, breaks), samples").mean == pytest.approx(100 * corner["count"] / 500)
     assert at(table, label, "D- (stays, breaks), correct").reported == 18
     assert at(table, label, "D+ (falls, holds), correct").reported == 71
+    assert len(table.rows) == 2  # absolute and relative; no mean over 15 corruptions of one
 
 
 def test_sweeps_stand_beside_the_method_as_it_is_in_order(tmp_path):

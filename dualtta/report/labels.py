@@ -57,7 +57,7 @@ def _word(key: str, value: Any) -> str:
         known = WORDS.get((key, value))
     except TypeError:  # a list, or a view's settings
         known = None
-    return known or f"{key} {value:g}" if isinstance(value, float) else known or f"{key} {value}"
+    return known or (f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}")
 
 
 def _protocol(setting: Setting, protocol: Any) -> dict[str, Any]:

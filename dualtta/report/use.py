@@ -1,6 +1,7 @@
 """How samples are used: the paper's data efficiency, and what is right in each quadrant of the two drops."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dualtta.report.benches import SHIFTS, Placed, bench_of, title_of, variants
@@ -50,48 +51,58 @@ QUADRANTS = {  # of (Diff_sa, Diff_sp)
 }
 
 
+@dataclass(frozen=True)
+class Line:
+    """A row before its values: the settings it is the mean of, how many that takes, and whether the paper has it."""
+
+    settings: list[Setting]
+    cells: int = 1
+    of: str = "cells"
+    told: bool = False
+
+
 def quadrants(placed: Sequence[Placed], outside: Sequence[Setting]) -> list[Table]:
     """Share of samples and share correct in each quadrant: benchmarks on average, impulse noise (the paper's figure) apart.
 
     Only the methods as they are, and by the kind of drop; sweeps of thresholds would be another table each.
     """
-    rows: dict[str, tuple[list[Setting], str, int, str]] = {}  # label -> settings, what is averaged, of how many, paper's
+    lines: dict[str, Line] = {}
     for one in sorted(placed, key=lambda one: (one.bench, rank(one.setting.method), one.label)):
         if not looks(one.setting) or one.kind not in ("", "drop"):
             continue
-        variant = f" ({one.variant})" if one.variant else ""
-        bench = bench_of(one.bench)
-        name = f"{title_of(one.bench)}{variant}: {one.label}"
-        rows.setdefault(name, ([], bench.of, len(bench.units), ""))[0].append(one.setting)
+        where, bench = titled(title_of(one.bench), one.variant), bench_of(one.bench)
+        lines.setdefault(f"{where}: {one.label}", Line([], len(bench.units), bench.of)).settings.append(one.setting)
         if one.unit == "impulse_noise" and one.bench.startswith("mild/"):
-            told = "yes" if one.setting.method == "dualtta" else ""
-            rows[f"{title_of(one.bench)}, impulse noise{variant}: {one.label}"] = ([one.setting], "cells", 1, told)
+            lines[f"{where}, impulse noise: {one.label}"] = Line([one.setting], told=one.setting.method == "dualtta")
     for setting in sorted(outside, key=lambda one: (place_name(one), rank(one.method), label(one))):
         if looks(setting) and not {"tau_sa", "tau_sp"} & set(changes(setting)):
             name = f"{place_name(setting)}: {label(setting)}"
-            rows[name if name not in rows else f"{name}, no. {len(rows)}"] = ([setting], "cells", 1, "")
+            lines[name if name not in lines else f"{name}, no. {len(lines)}"] = Line([setting])
+    alone = [id(line.settings[0]) for line in lines.values() if line.cells == 1]
     notes = Notes()
-    lines = [
-        Row(name, (str(settings[0].about["method"].get("drop", "absolute")), *_corners(settings, of, cells, told, notes)))
-        for name, (settings, of, cells, told) in rows.items()
+    rows = [
+        Row(name, (str(line.settings[0].about["method"].get("drop", "absolute")), *_corners(line, notes)))
+        for name, line in lines.items()
+        if line.cells == 1 or len(line.settings) > 1 or id(line.settings[0]) not in alone  # else it has its row already
     ]
     header = ("setting", "drops", *(f"{title}, {what}" for title in QUADRANTS.values() for what in ("samples", "correct")))
-    below = notes.below(lines, "samples: of all; correct: of those in the quadrant; whom nobody looked at is in none")
-    return [Table("quadrants", "Quadrants of the two drops, %", header, tuple(lines), below)] if lines else []
+    below = notes.below(rows, "samples: of all; correct: of those in the quadrant; whom nobody looked at is in none")
+    return [Table("quadrants", "Quadrants of the two drops, %", header, tuple(rows), below)] if rows else []
 
 
 def looks(setting: Setting) -> bool:
+    """Whether both drops of its samples were looked at."""
     return bool(setting.each(("quadrants", "falls_holds", "count")))
 
 
-def _corners(settings: list[Setting], of: str, cells: int, told: str, notes: Notes) -> list[Value]:
+def _corners(line: Line, notes: Notes) -> list[Value]:
     """The four quadrants, each with its share of all samples and its share correct."""
     keys = {"falls_holds": "likely_correct.correct", "stays_breaks": "likely_incorrect.correct"}
     values = []
     for corner in QUADRANTS:
-        paper = reported("quadrants", column=keys[corner]) if told and corner in keys else None
-        samples = value(settings, share_of(corner), notes, cells=cells, of=of)
-        correct = value(settings, ("quadrants", corner, "correct"), notes, cells=cells, of=of, reported=paper)
+        paper = reported("quadrants", column=keys[corner]) if line.told and corner in keys else None
+        samples = value(line.settings, share_of(corner), notes, cells=line.cells, of=line.of)
+        correct = value(line.settings, ("quadrants", corner, "correct"), notes, cells=line.cells, of=line.of, reported=paper)
         values += [samples, correct]
     return values
 
