@@ -100,6 +100,7 @@ def test_a_run_prints_its_table_and_where_the_records_are(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "32 samples (a subset), 1 seed" in done.stdout
     assert "2 cells computed, 0 were there already" in done.stdout
+    assert "`dualtta report " in done.stdout
     again = json.loads(dualtta(*args, "--json", cwd=tmp_path).stdout)
     assert (again["computed"], again["skipped"]) == (0, 2)
     assert [row["method"] for row in again["rows"]] == ["source", "tent"]

@@ -1,6 +1,7 @@
 """`dualtta report`: records as tables, figures and one page."""
 
 import json as jsonlib
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,11 @@ SHOWN = 20  # notes in the terminal
 
 
 def report(
-    folders: list[Path], out: Path | None = None, formats: tuple[str, ...] = ("md", "tex", "csv"), json: bool = False
+    folders: list[Path],
+    out: Path | None = None,
+    formats: tuple[str, ...] = ("md", "tex", "csv"),
+    root: Path | None = None,
+    json: bool = False,
 ) -> int:
     """Turn the records in folders of results into tables, figures and one page to look at.
 
@@ -21,14 +26,19 @@ def report(
         folders: One or several folders that `dualtta run` wrote, or one that holds such folders.
         out: Where the report goes; `report` in the first folder unless told.
         formats: Of the tables' files: md, tex, csv.
+        root: The folder of your data, for the page's images; DUALTTA_DATA unless told.
         json: Print the tables as JSON.
     """
     from dualtta.commands.progress import progress
     from dualtta.report import make_report, notes
     from dualtta.report.render import visible
 
-    with progress("checking records") as notice:
-        made = make_report(folders, out, formats, notice)
+    if root is not None and not root.is_dir():
+        raise ValueError(f"there is no folder {root}: name the folder of your data with --root, or leave it out")
+    data = os.environ.get("DUALTTA_DATA")
+    root = root or (Path(data) if data else None)
+    with progress("checking records, then drawing") as notice:
+        made = make_report(folders, out, formats, notice, root)
     if json:
         print(jsonlib.dumps(as_json(made), indent=2))
     else:

@@ -2,6 +2,7 @@
 
 import json as jsonlib
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -91,9 +92,25 @@ def run(
         if experiment in NOTES:
             print(NOTES[experiment])
         print(f"{result.computed} cells computed, {result.skipped} were there already; records in {place.out}")
+        print(look_at(place.out, root, made=experiment in REPORTED and bool(result.records)))
     for title, reason in result.failed.items():
         print(f"dualtta: failed: {title}: {reason}", file=sys.stderr)
     return 1 if result.failed else 0
+
+
+REPORTED = ("demo",)  # experiments that end with their report
+
+
+def look_at(out: Path, root: Path | None, made: bool) -> str:
+    """Where to go on from here: the page of the report, made now, or the command that makes it."""
+    if not made:
+        return f"`dualtta report {shlex.quote(str(out))}` makes tables, figures and a page of them"
+    from dualtta.commands.progress import progress
+    from dualtta.report import make_report
+
+    with progress("making the report") as notice:
+        report = make_report([out], notice=notice, root=root)
+    return f"{len(report.tables)} tables and the figures are in {report.out}\nthe page: {report.page}"
 
 
 COLUMNS = {

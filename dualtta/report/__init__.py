@@ -8,6 +8,9 @@ values.py      means, deviations, marks
 layouts.py     the paper's tables; ablations.py, use.py, claims.py and generic.py have the others, tables.py lists all
 render.py      a table as Markdown, LaTeX and CSV; terminal.py shows it
 paired.py      two runs on the same samples
+digest.py      rows, reduced once for figures and page; comparisons.py has them side by side
+figures/       one file a figure: numbers, then drawn for paper and for the page
+page.py        the page, of page_*.py, winners.py, thumbnails.py and assets/
 """
 
 import json
@@ -20,9 +23,12 @@ from dualtta.files import write_bytes
 
 if TYPE_CHECKING:
     from dualtta.report.gather import Collected
+    from dualtta.report.page import Contents
     from dualtta.report.table import Table
 
 FORMATS = ("md", "tex", "csv")
+ENDINGS = {"tables": (".md", ".tex", ".csv"), "figures": (".png", ".svg")}  # of what a report writes into these folders
+PAGE = "page.html"
 WRITTEN = "report.json"  # what the last report wrote, so that the next one leaves no stale table beside its own
 
 
@@ -42,8 +48,12 @@ def make_report(
     out: Path | None = None,
     formats: Sequence[str] = FORMATS,
     notice: Callable[[int, int], None] = lambda done, total: None,
+    root: Path | None = None,
 ) -> Report:
-    """Tables, figures and the page of all records below the folders, written to `out`, or to `report` in the first folder."""
+    """Tables, figures and the page of all records below the folders, written to `out`, or to `report` in the first folder.
+
+    `root` is the folder of the data, for the page's images. `notice` hears of records as they are checked, then of figures.
+    """
     from dualtta.naming import nearest
     from dualtta.report.gather import gather
     from dualtta.report.tables import build_tables
@@ -55,7 +65,7 @@ def make_report(
     report = Report(out or folders[0] / "report", collected, build_tables(collected))
     (report.out / "tables").mkdir(parents=True, exist_ok=True)
     write_tables(report, formats)
-    draw(report)
+    draw(report, root, notice)
     _remember(report)
     return report
 
@@ -72,8 +82,30 @@ def write_tables(report: Report, formats: Sequence[str]) -> None:
     _write(report, report.out / "report.md", "\n".join(["# Report\n", *filter(None, parts)]))
 
 
-def draw(report: Report) -> None:
-    """Figures and the page are made here: `figures.draw_all(collected, folder)`, then `page.write_page(...)`."""
+def draw(report: Report, root: Path | None, notice: Callable[[int, int], None]) -> None:
+    """Figures and the page."""
+    from dualtta.report.figures import draw_all, sheets
+    from dualtta.report.page import write_page
+
+    contents = contents_of(report.collected, report.tables, root)
+    total = len(sheets(contents.kinds))
+    report.files += draw_all(contents.kinds, report.out / "figures", lambda done: notice(done, total))
+    report.page = write_page(report.out / PAGE, contents)
+    report.files.append(report.page)
+
+
+def contents_of(collected: "Collected", tables: "Sequence[Table]", root: Path | None = None) -> "Contents":
+    """What figures and page show; rows that cannot be read are a note on the page."""
+    from dualtta.report.comparisons import comparisons
+    from dualtta.report.figures import kinds
+    from dualtta.report.page import Contents
+    from dualtta.report.thumbnails import galleries
+
+    compared, unread = comparisons(collected.settings)
+    images, missing = galleries(compared, root)
+    title = ", ".join(folder.resolve().name for folder in collected.folders)
+    said = [*notes(collected), *unread]
+    return Contents(title, compared, kinds(compared), tables, images, missing, said, len(collected.notes) + len(unread))
 
 
 def notes_as_markdown(collected: "Collected") -> str:
@@ -105,19 +137,22 @@ def _write(report: Report, path: Path, text: str) -> None:
 
 
 def _remember(report: Report) -> None:
-    """List what was written; tables of an earlier report that are not among it are removed."""
+    """List what was written; tables and figures of an earlier report that are not among it are removed."""
     written = report.out / WRITTEN
     try:
-        before = json.loads(written.read_text(encoding="utf-8"))["tables"]
-        stale = {Path(str(name)).name for name in before if Path(str(name)).suffix in (".md", ".tex", ".csv")}
-    except (OSError, ValueError, KeyError, TypeError):
-        stale = set()
-    tables = sorted(path.name for path in report.files if path.parent.name == "tables")
-    for name in stale - set(tables):
-        (report.out / "tables" / name).unlink(missing_ok=True)
+        before = json.loads(written.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        before = None
+    made = {kind: sorted(path.name for path in report.files if path.parent.name == kind) for kind in ENDINGS}
+    for kind, endings in ENDINGS.items():
+        listed = before.get(kind) if isinstance(before, dict) else None
+        names = {Path(str(name)).name for name in listed} if isinstance(listed, list) else set()
+        for name in names - set(made[kind]):
+            if Path(name).suffix in endings:
+                (report.out / kind / name).unlink(missing_ok=True)
     about = {
         "folders": [str(folder) for folder in report.collected.folders],
-        "tables": tables,
+        **made,
         "notes": notes(report.collected),
     }
     write_bytes(written, (json.dumps(about, indent=1) + "\n").encode())

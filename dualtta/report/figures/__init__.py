@@ -1,0 +1,57 @@
+"""Figures. Each file is one: `collect` turns comparisons into plain numbers, `draw` puts them on paper, `plot` on the page."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from dualtta.report.comparisons import Comparison
+from dualtta.report.figures import cost, domains, quadrants, reliability, sensitivity, stream, use
+from dualtta.report.figures.look import paper, save
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of figure, with a panel for each thing it shows."""
+
+    name: str
+    title: str
+    caption: str
+    panels: tuple[Any, ...]  # of its file's dataclass, with a title and a detail each
+    draw: Callable[[Sequence[Any]], Any]
+    plot: Callable[[Any], dict[str, Any]]
+    a_page: int  # panels on one sheet
+
+
+FILES: tuple[ModuleType, ...] = (use, quadrants, stream, domains, reliability, cost, sensitivity)
+
+
+def kinds(comparisons: Sequence[Comparison]) -> list[Kind]:
+    """Every kind of figure that these records have something to show for."""
+    plain = [sensitivity.without_grid(comparison) for comparison in comparisons]
+    found = []
+    for file in FILES:
+        panels = tuple(file.collect(comparisons if file is sensitivity else plain))
+        if panels:
+            found.append(Kind(file.NAME, file.TITLE, file.CAPTION, panels, file.draw, file.plot, file.A_PAGE))
+    return found
+
+
+def draw_all(found: Sequence[Kind], folder: Path, notice: Callable[[int], None] = lambda done: None) -> list[Path]:
+    """Draw every sheet of every kind as PNG and SVG; `notice` hears how many sheets are done."""
+    made: list[Path] = []
+    with paper():
+        for done, (name, draw, panels) in enumerate(sheets(found), 1):
+            made += save(draw(panels), folder, name)
+            notice(done)
+    return made
+
+
+def sheets(found: Sequence[Kind]) -> list[tuple[str, Callable[[Sequence[Any]], Any], tuple[Any, ...]]]:
+    """The files to be drawn: their stems, and the panels on each."""
+    made = []
+    for kind in found:
+        cut = [kind.panels[i : i + kind.a_page] for i in range(0, len(kind.panels), kind.a_page)]
+        made += [(f"{kind.name}-{n}" if len(cut) > 1 else kind.name, kind.draw, part) for n, part in enumerate(cut, 1)]
+    return made

@@ -1,0 +1,240 @@
+"""Accuracy over the stream: in windows of samples as they were met, mean and deviation over seeds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dualtta.metrics import Column
+from dualtta.report.comparisons import Comparison, Entry
+from dualtta.report.figures.look import headline, ink, sheet, wrap
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAME, TITLE = "stream", "Accuracy over the stream"
+CAPTION = (
+    "Accuracy in windows of samples in the order in which they were met; no window reaches over the end of a domain. Lines are "
+    "means over seeds, bands their deviation."
+)
+A_PAGE = 4
+WINDOWS = 24
+MANY = 10  # lines that one panel can bear
+
+
+@dataclass(frozen=True)
+class Line:
+    label: str
+    method: str
+    mean: tuple[float, ...]  # a window each
+    deviation: tuple[float, ...] | None  # None with one seed
+
+
+@dataclass(frozen=True)
+class Course:
+    title: str
+    detail: str
+    middles: tuple[float, ...]  # samples seen at the middle of each window
+    segments: tuple[tuple[str, int], ...]  # domain and length; no names where seeds met them in another order
+    lines: tuple[Line, ...]
+
+
+def edges(lengths: Sequence[int], windows: int = WINDOWS) -> list[int]:
+    """Where windows begin and end: each segment is cut evenly, into as many as its share of the stream is worth.
+
+    >>> edges([10, 30], windows=4)
+    [0, 10, 20, 30, 40]
+    """
+    total, cuts, start = sum(lengths), [0], 0
+    for length in lengths:
+        parts = min(length, max(1, round(windows * length / total)))
+        cuts += [start + round(length * part / parts) for part in range(1, parts + 1)]
+        start += length
+    return cuts
+
+
+def windowed(correct: Column, cuts: Sequence[int]) -> Column:
+    """The accuracy between each cut and the next.
+
+    >>> windowed(np.array([True, False, True, True]), [0, 2, 4]).tolist()
+    [0.5, 1.0]
+    """
+    seen = np.concatenate([[0], np.cumsum(correct, dtype=np.int64)])[list(cuts)]
+    means: Column = np.diff(seen) / np.diff(cuts)
+    return means
+
+
+def collect(comparisons: Sequence[Comparison]) -> list[Course]:
+    made = []
+    for comparison in comparisons:
+        runs = [run for entry in comparison.entries for run in entry.runs]
+        if not runs:
+            continue
+        lengths = [length for _, length in runs[0].segments]
+        alike = [e for e in comparison.entries if all([n for _, n in run.segments] == lengths for run in e.runs)]
+        names = [{run.segments[i][0] for e in alike for run in e.runs} for i in range(len(lengths))]
+        cuts = edges(lengths)
+        shown = alike[-MANY:]  # the paper's method is the last
+        notes = [f"windows of {_about(np.diff(cuts))} samples"]
+        if len(shown) < len(comparison.entries):
+            notes.append(f"{len(shown)} of {len(comparison.entries)} settings shown")
+        made.append(
+            Course(
+                comparison.title,
+                f"{comparison.detail}; {', '.join(notes)}",
+                tuple((a + b) / 2 for a, b in pairwise(cuts)),
+                tuple(("" if len(n) > 1 else next(iter(n)), length) for n, length in zip(names, lengths, strict=True)),
+                tuple(_line(entry, cuts) for entry in shown),
+            )
+        )
+    return made
+
+
+def _about(sizes: Column) -> str:
+    low, high = int(sizes.min()), int(sizes.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _line(entry: Entry, cuts: list[int]) -> Line:
+    each = np.stack([windowed(run.correct, cuts) for run in entry.runs])
+    deviation = tuple(each.std(0, ddof=1).tolist()) if len(each) > 1 else None
+    return Line(entry.label, entry.method, tuple(each.mean(0).tolist()), deviation)
+
+
+def apart(panel: Course) -> list[slice]:
+    """The windows of each segment: lines do not go on from one domain to the next."""
+    ends = np.cumsum([length for _, length in panel.segments])
+    cuts = [0, *np.searchsorted(panel.middles, ends).tolist()]
+    return [slice(a, b) for a, b in pairwise(cuts)]
+
+
+def band(line: Line, part: slice) -> tuple[Column, Column]:
+    """A deviation below and above the mean, in per cent."""
+    mean, spread = 100 * np.array(line.mean)[part], 100 * np.array(line.deviation)[part]
+    return np.clip(mean - spread, 0, 100), np.clip(mean + spread, 0, 100)
+
+
+def draw(panels: Sequence[Course]) -> "Figure":
+    figure, axes = sheet(len(panels), 1, 9.2, 3.9)
+    for ax, panel in zip(axes, panels, strict=True):
+        x = np.array(panel.middles)
+        for number, line in enumerate(panel.lines):
+            look, y = ink(line.method), 100 * np.array(line.mean)
+            style: dict[str, Any] = {"color": look.color, "linestyle": look.dash, "marker": look.marker, "ms": 4}
+            every = (number % 3, 3) if len(x) > 12 else 1  # markers of different lines at different places
+            for first, part in enumerate(apart(panel)):
+                name = None if first else wrap(line.label, 26, 3)
+                width = 2.2 if line.method == "dualtta" else 1.4
+                ax.plot(x[part], y[part], lw=width, markevery=every, label=name, **style)
+                if line.deviation:
+                    ax.fill_between(x[part], *band(line, part), color=look.color, alpha=0.08, lw=0)
+        start = 0
+        many = len(panel.segments) > 8
+        for name, length in panel.segments if len(panel.segments) > 1 else ():
+            if start:
+                ax.axvline(start, color="#999999", lw=0.8, ls=(0, (2, 3)))
+            ax.annotate(
+                name.replace("_", " "),
+                (start + length / 2, 1.0),
+                xycoords=("data", "axes fraction"),
+                xytext=(0, -2),
+                textcoords="offset points",
+                ha="center",
+                va="top",
+                rotation=90 if many else 0,
+                fontsize=7 if many else 8,
+                color="#555555",
+            )
+            start += length
+        ax.set_xlim(0, sum(length for _, length in panel.segments))
+        low, high = (min(max(float(edge), 0.0), 101.0) for edge in ax.get_ylim())
+        room = 0.3 if many else 0.12  # for the names of the domains
+        ax.set_ylim(low, high + (high - low) * (room if len(panel.segments) > 1 else 0))
+        ax.grid(axis="y")
+        ax.set_xlabel("samples seen")
+        ax.set_ylabel("accuracy, %")
+        ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=3.2)
+        headline(ax, panel.title, panel.detail, 90)
+    return figure
+
+
+def plot(panel: Course) -> dict[str, Any]:
+    """For the page: a band and a line for each method and segment; those of a method share a place in the legend."""
+    data: list[dict[str, Any]] = []
+    for line in panel.lines:
+        look = ink(line.method)
+        for first, part in enumerate(apart(panel)):
+            x = [round(value, 1) for value in panel.middles[part]]
+            if line.deviation:
+                low, high = (edge.round(2).tolist() for edge in band(line, part))
+                data.append(
+                    {
+                        "type": "scatter",
+                        "x": [*x, *x[::-1]],
+                        "y": [*high, *low[::-1]],
+                        "fill": "toself",
+                        "fillcolor": faint(look.color),
+                        "line": {"width": 0},
+                        "mode": "lines",
+                        "hoverinfo": "skip",
+                        "showlegend": False,
+                        "legendgroup": line.label,
+                    }
+                )
+            data.append(
+                {
+                    "type": "scatter",
+                    "mode": "lines+markers",
+                    "x": x,
+                    "y": [round(100 * value, 2) for value in line.mean[part]],
+                    "customdata": [f" ± {100 * d:.1f}" for d in line.deviation[part]] if line.deviation else [""] * len(x),
+                    "name": line.label,
+                    "legendgroup": line.label,
+                    "showlegend": first == 0,
+                    "line": {"color": look.color, "dash": look.line, "width": 3 if line.method == "dualtta" else 1.8},
+                    "marker": {"symbol": look.symbol, "size": 6, "color": look.color},
+                    "hovertemplate": "%{y:.1f}%{customdata} %<extra>%{fullData.name}</extra>",
+                }
+            )
+    starts = np.cumsum([0, *(length for _, length in panel.segments)]).tolist()
+    shapes = [
+        {
+            "type": "line",
+            "x0": s,
+            "x1": s,
+            "yref": "paper",
+            "y0": 0,
+            "y1": 1,
+            "line": {"width": 1, "dash": "dot", "color": "#999"},
+        }
+        for s in starts[1:-1]
+    ]
+    names = [
+        {"x": start + length / 2, "y": 1, "yref": "paper", "yanchor": "bottom", "showarrow": False, "text": name}
+        for start, (name, length) in zip(starts, panel.segments, strict=False)
+        if 1 < len(panel.segments) <= 8
+    ]
+    return {
+        "data": data,
+        "layout": {
+            "xaxis": {"title": {"text": "samples seen"}},
+            "yaxis": {"title": {"text": "accuracy, %"}},
+            "hovermode": "x unified",
+            "shapes": shapes,
+            "annotations": names,
+            "height": 460,
+        },
+    }
+
+
+def faint(color: str) -> str:
+    """A colour that others show through.
+
+    >>> faint("#0072b2")
+    'rgba(0,114,178,0.1)'
+    """
+    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.1)"

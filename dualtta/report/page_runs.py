@@ -1,0 +1,133 @@
+"""Every run on the page: its settings, versions and cost, and how to repeat it."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from dualtta.report.comparisons import Comparison
+from dualtta.report.digest import Digest
+from dualtta.report.markup import Html, tag
+from dualtta.report.values import MISSING
+
+HEADER = ("run", "method", "dataset", "model", "scenario", "seed", "samples", "accuracy", "images/s", "seconds")
+
+
+def show_runs(comparisons: Sequence[Comparison]) -> Html:
+    runs = [run for comparison in comparisons for entry in comparison.entries for run in entry.runs]
+    heads = [
+        tag(
+            "th",
+            tag("button", name, tag("span", "", class_="arrow", aria_hidden="true"), type="button"),
+            scope="col",
+            aria_sort="none",
+            class_="text" if i < 5 else None,
+        )
+        for i, name in enumerate(HEADER)
+    ]
+    table = tag("table", tag("thead", tag("tr", heads)), tag("tbody", [_row(run) for run in runs]), class_="sortable runs")
+    search = tag("label", "Find runs ", tag("input", type="search", id="find", placeholder="method, dataset, seed, …"))
+    box = tag("div", table, class_="scroll tall", tabindex=0, role="region", aria_label="All runs")
+    told = tag("p", "Choose a run's key to see its settings and how to repeat it.", class_="quiet", id="run-hint")
+    detail = tag("div", told, id="run", aria_live="polite", class_="run")
+    return Html(
+        tag("div", search, tag("span", f"{len(runs):,} runs", id="found", class_="quiet"), class_="controls") + box + detail
+    )
+
+
+def _row(run: Digest) -> Html:
+    cell, summary = run.cell["cell"], run.summary
+    speed, seconds = run.cost.get("images_per_second"), run.cost.get("seconds")
+    return tag(
+        "tr",
+        tag("th", tag("button", run.key[:8], type="button", class_="open", data_run=run.key), scope="row", data_sort=run.key),
+        tag("td", _chosen(cell["method"]), class_="text"),
+        tag("td", cell["dataset"]["name"], class_="text"),
+        tag("td", cell["model"]["name"], class_="text"),
+        tag("td", cell["scenario"]["name"], class_="text"),
+        tag("td", cell["seed"], data_sort=cell["seed"]),
+        tag("td", f"{summary['samples']:,}{' *' if run.cell['subset'] else ''}", data_sort=summary["samples"]),
+        tag("td", f"{100 * summary['accuracy']:.2f}", data_sort=summary["accuracy"]),
+        tag("td", f"{speed:,.0f}", data_sort=speed) if isinstance(speed, int | float) else tag("td", MISSING),
+        tag("td", f"{seconds:,.1f}", data_sort=seconds) if isinstance(seconds, int | float) else tag("td", MISSING),
+    )
+
+
+def _chosen(method: dict[str, Any]) -> str:
+    """
+    >>> _chosen({"name": "tent", "lr": 0.001})
+    'tent (lr=0.001)'
+    """
+    settings = ", ".join(f"{key}={value}" for key, value in method.items() if key != "name")
+    return f"{method['name']} ({settings})" if settings else str(method["name"])
+
+
+def about_runs(comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    """What the page shows of a run on demand; what many runs share is kept once."""
+    shared: dict[str, int] = {}
+    runs = {
+        run.key: {
+            "title": run.cell.get("title", run.key),
+            "cell": run.cell["cell"],
+            "method": run.cell["method"],
+            "data": run.cell.get("data"),
+            "where": _number(
+                shared, {k: run.cell.get(k) for k in ("provenance", "threads")} | {"device": run.cost.get("device")}
+            ),
+            "model": _number(shared, run.cell.get("model")),
+            "cost": run.cost,
+            "subset": run.cell["subset"],
+            "repeat": repeat(run),
+        }
+        for comparison in comparisons
+        for entry in comparison.entries
+        for run in entry.runs
+    }
+    return {"runs": runs, "shared": [json.loads(text) for text in shared]}
+
+
+def _number(shared: dict[str, int], value: Any) -> int:
+    return shared.setdefault(json.dumps(value, sort_keys=True), len(shared))
+
+
+def repeat(run: Digest) -> str:
+    """A program that computes this cell again, from its settings alone."""
+    cell = run.cell["cell"]
+    source = (cell["model"] or {}).get("source")
+    settings = {
+        "dataset": cell["dataset"]["name"],
+        "model": cell["model"]["name"],
+        "method": cell["method"]["name"],
+        "scenario": cell["scenario"]["name"],
+        "seed": cell["seed"],
+        "choices": _others(cell["dataset"]),
+        "settings": _others(cell["method"]),
+        "stream": _others(cell["scenario"]),
+        "weights": cell["model"].get("weights"),
+        "weights_hash": (run.cell.get("model") or {}).get("weights_hash"),
+        "fisher": cell.get("fisher"),
+    }
+    lines = [f"    {key}={value!r}," for key, value in settings.items() if value not in (None, {}, "")]
+    imports = ["from pathlib import Path", "from dualtta.grid import Cell, Place, run_cell, run_source"]
+    before: list[str] = []
+    after = ["print(run_cell(cell, place) or place.folder(cell))"]
+    if source:
+        imports += ["from dualtta.source import Source", "from dualtta.source.recipes import Recipe"]
+        recipe = ", ".join(f"{key}={_tuple(value)!r}" for key, value in source["recipe"].items())
+        start = str(source.get("weights"))
+        if start.startswith("sha256:"):
+            before = [f"# FILE: the weights that training started from, {start}"]
+            source = {**source, "weights": "FILE"}
+        rest = ", ".join(f"{key}={value!r}" for key, value in source.items() if key != "recipe")
+        before.append(f"source = Source({rest}, recipe=Recipe({recipe}))")
+        lines.append("    source=source,")
+        after.insert(0, "run_source(source, place)  # trains the source model where it is not there yet")
+    place = 'place = Place(Path("results/again"), root=Path("DATA"))  # DATA: the folder of your data'
+    return "\n".join([*imports, "", *before, "cell = Cell(", *lines, ")", place, *after])
+
+
+def _others(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key != "name"}
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,116 @@
+"""The page's first screen: the best on each benchmark as a card with a ladder of all methods."""
+
+from dualtta.report.figures.look import ink
+from dualtta.report.markup import Html, tag
+from dualtta.report.winners import RULE, Place, Standing
+
+
+def show_summary(standings: list[Standing]) -> Html:
+    if not standings:
+        return tag("p", "No two methods were run on the same data, so there is nothing to rank.", class_="quiet")
+    cards = [_card(standing) for standing in standings]
+    rest = tag("div", cards[MANY:], class_="cards")
+    more = tag("details", tag("summary", f"{len(cards) - MANY} more comparisons"), rest) if len(cards) > MANY else None
+    said = tag("p", verdict(standings), class_="lead")
+    return Html(said + tag("div", cards[:MANY], class_="cards") + (more or "") + tag("p", RULE, class_="quiet"))
+
+
+MANY = 12  # cards on the first screen
+FEW = 4  # methods that one sentence can name
+
+
+def verdict(standings: list[Standing]) -> str:
+    """Who has the highest mean how often, and how often that is no more than the deviation."""
+    wins: dict[str, int] = {}
+    alone: dict[str, int] = {}
+    for standing in standings:
+        label = standing.best.label
+        wins[label] = wins.get(label, 0) + 1
+        alone[label] = alone.get(label, 0) + (not standing.level)
+    ranked = sorted(wins, key=lambda label: (-wins[label], label))
+    parts = [f"{label} has the highest mean on {wins[label]} of {len(standings)}, {_apart(alone[label])}" for label in ranked]
+    others = sum(wins[label] for label in ranked[FEW:])
+    return f"{'; '.join(parts[:FEW])}{f'; others on {others}' if others else ''}."
+
+
+def _apart(alone: int) -> str:
+    """
+    >>> _apart(1), _apart(0)
+    ('beyond the deviation on 1', 'never beyond the deviation')
+    """
+    return f"beyond the deviation on {alone}" if alone else "never beyond the deviation"
+
+
+def _card(standing: Standing) -> Html:
+    best = standing.best
+    return tag(
+        "article",
+        tag("h3", standing.title),
+        tag("p", standing.detail, class_="quiet"),
+        tag(
+            "p",
+            tag("span", class_="swatch", style=f"--c:{ink(best.method).color}"),
+            tag("span", best.label, class_="who"),
+            tag("span", f"{100 * best.score.mean:.1f}", class_="big"),
+            tag("span", "" if best.score.deviation is None else f"± {100 * best.score.deviation:.1f}", class_="deviation"),
+            class_="winner",
+        ),
+        tag("p", _against(standing), class_="verdict"),
+        _ladder(standing),
+        tag("p", "; ".join([f"{standing.metric}, %", *standing.notes]), class_="quiet small"),
+        class_="card",
+    )
+
+
+def _against(standing: Standing) -> str:
+    """How the best stands to the next."""
+    level, second = standing.level, standing.places[1]
+    if not second.whole:
+        return "nobody else was run on as many seeds and samples"
+    if not level:
+        return f"ahead of {second.label} by {100 * (standing.best.score.mean - second.score.mean):.1f} points"
+    if len(level) > 3:
+        return f"level with {len(level)} others, {level[0].label} the nearest"
+    return f"level with {_listed([place.label for place in level])}"
+
+
+def _ladder(standing: Standing) -> Html:
+    """All methods on one scale, a dot and its deviation each; read as a table by those who cannot see it."""
+    places = standing.places[:12]
+    lows = [p.score.mean - (p.score.deviation or 0) for p in places]
+    highs = [p.score.mean + (p.score.deviation or 0) for p in places]
+    low, high = min(lows), max(highs)
+    pad = max(0.04 * (high - low), 0.002)
+    low, high = low - pad, high + pad
+    steps = [_rung(place, low, high) for place in places]
+    more = len(standing.places) - len(places)
+    rest = tag("p", f"and {more} more below", class_="quiet small") if more else None
+    return Html(tag("div", steps, class_="ladder", role="list") + (rest or ""))
+
+
+def _rung(place: Place, low: float, high: float) -> Html:
+    at = 100 * (place.score.mean - low) / (high - low)
+    spread = 100 * (place.score.deviation or 0) / (high - low)
+    track = tag(
+        "span",
+        tag("i", class_="whisker", style=f"left:{at - spread:.2f}%;width:{2 * spread:.2f}%"),
+        tag("i", class_="dot", style=f"left:{at:.2f}%;--c:{ink(place.method).color}"),
+        class_="track",
+        aria_hidden="true",
+    )
+    return tag(
+        "div",
+        tag("span", place.label, class_="name"),
+        track,
+        tag("span", place.score.text(), class_="number"),
+        class_="rung level" if place.level else "rung",
+        role="listitem",
+    )
+
+
+def _listed(names: list[str]) -> str:
+    """
+    >>> _listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

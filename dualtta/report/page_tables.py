@@ -1,0 +1,69 @@
+"""A report's tables for the page: sortable by what was measured, the paper's values beside it, notes below."""
+
+from dualtta.report.markup import Html, tag
+from dualtta.report.table import Table, Value
+from dualtta.report.values import MISSING
+
+
+def show_table(table: Table, number: int) -> Html:
+    notes = [tag("li", tag("sup", mark), " ", text, id=f"t{number}-{mark}") for mark, text in table.notes.items()]
+    head = tag("tr", [_heading(name, first=i == 0) for i, name in enumerate(table.header)])
+    body = [tag("tr", tag("th", row.label, scope="row"), [_cell(value) for value in row.values]) for row in table.rows]
+    return tag(
+        "section",
+        tag("h3", table.title, id=f"table-{number}"),
+        tag(
+            "div",
+            tag("table", tag("thead", head), tag("tbody", body), class_="sortable"),
+            class_="scroll",
+            tabindex=0,
+            role="region",
+            aria_labelledby=f"table-{number}",
+        ),
+        tag("ul", notes, class_="notes") if notes else None,
+        command(table.command) if table.command else None,
+        class_="table",
+    )
+
+
+def _heading(name: str, first: bool) -> Html:
+    """A heading is a button, so that the keyboard reaches it."""
+    button = tag("button", name, tag("span", "", class_="arrow", aria_hidden="true"), type="button")
+    return tag("th", button, scope="col", aria_sort="none", class_="text" if first else None)
+
+
+def _cell(value: Value | str) -> Html:
+    if isinstance(value, str):
+        return tag("td", value, class_="text", data_sort=value)
+    if value.mean is None:
+        reported = tag("span", f"paper {value.reported:.2f}", class_="paper") if value.reported is not None else None
+        return tag("td", tag("span", MISSING, class_="none", title="not measured"), _marks(value), reported)
+    deviation = "" if value.deviation is None else f" ± {value.deviation:.1f}"
+    measured = tag(
+        "span", f"{value.mean:.1f}", tag("span", deviation, class_="deviation") if deviation else None, class_="value"
+    )
+    return tag(
+        "td",
+        measured,
+        _marks(value),
+        _paper(value),
+        class_="best" if value.best else None,
+        data_sort=f"{value.mean:.6f}",
+        title=f"{value.samples:,} samples, {value.seeds} seed{'s' if value.seeds != 1 else ''}" if value.samples else None,
+    )
+
+
+def _marks(value: Value) -> Html | None:
+    return tag("sup", ",".join(value.marks)) if value.marks else None
+
+
+def _paper(value: Value) -> Html | None:
+    """The paper's value, and how far the measured one is from it."""
+    if value.reported is None or value.difference is None:
+        return None
+    return tag("span", f"paper {value.reported:.2f} ({value.difference:+.1f})", class_="paper")
+
+
+def command(text: str) -> Html:
+    """A command with a button that copies it."""
+    return tag("div", tag("code", text), tag("button", "Copy", type="button", class_="copy"), class_="command")

@@ -1,0 +1,155 @@
+"""Typical samples of D+ and D- as images, with the views that sorted them, where the dataset is at hand."""
+
+import base64
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dualtta.report.comparisons import Comparison
+from dualtta.report.digest import Digest
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from dualtta.data.base import Dataset
+
+LONGEST = 112  # pixels of a side
+MOST = 8  # comparisons that get images
+SEED = 0  # of the views: what is shown is a draw like those of the run, not the same
+VIEWS = {
+    "original": "as the model takes it, before normalisation",
+    "altered": "patches shuffled, as the altering view does it; another draw than in the run",
+    "restyled": "an illustration: channel means and deviations moved in the image itself; the method moves those of a feature "
+    "map, which cannot be shown",
+}
+
+
+@dataclass(frozen=True)
+class Thumbnail:
+    """One sample: what is known of it, and its views as data URLs."""
+
+    label: str
+    prediction: str
+    domain: str
+    right: bool
+    confidence: float
+    drop_alter: float
+    drop_preserve: float
+    images: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """D+ and D- of one run."""
+
+    title: str
+    run: str
+    sets: dict[str, tuple[Thumbnail, ...]]
+
+
+def galleries(comparisons: Sequence[Comparison], root: Path | None = None) -> tuple[list[Gallery], list[str]]:
+    """One for each comparison with a method that looks at both drops, of its first seed; and why there are no more."""
+    made: list[Gallery] = []
+    missing: dict[str, list[str]] = {}
+    wanted = [(c, run) for c in comparisons for run in [_first(c)] if run]
+    for comparison, run in wanted[:MOST]:
+        try:
+            made.append(gallery(comparison.title, run, root))
+        except Exception as error:  # whatever a dataset may raise: the report goes on without its images
+            missing.setdefault(" ".join(str(error).split()), []).append(comparison.title)
+    notes = [f"{', '.join(titles)}: {why}" for why, titles in missing.items()]
+    if len(wanted) > MOST:
+        notes.append(f"{len(wanted) - MOST} more comparisons: {MOST} are enough for one page")
+    return made, notes
+
+
+def _first(comparison: Comparison) -> Digest | None:
+    """The run to show: of the last entry that sorts by both drops, the paper's method where it is there."""
+    runs = [
+        e.runs[0] for e in comparison.entries if e.runs[0].points and any(len(t["index"]) for t in e.runs[0].typical.values())
+    ]
+    return runs[-1] if runs else None
+
+
+def gallery(title: str, run: Digest, root: Path | None) -> Gallery:
+    """A ValueError where the dataset is not at hand, or is not the one of the record."""
+    from dualtta.data.preprocess import Preprocess
+
+    dataset = open_again(run, root)
+    told: dict[str, Any] = run.cell["model"]["preprocess"]
+    settings: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in told.items()}
+    preprocess = Preprocess(**settings)
+    sets: dict[str, tuple[Thumbnail, ...]] = {}
+    for name, rows in run.typical.items():
+        seen = [preprocess.pixels(dataset.image(int(index))).float() / 255 for index in rows["index"]]
+        views = [show_views(x, number, _grid(run)) for number, x in enumerate(seen)]
+        sets[name] = tuple(_thumbnail(run, rows, number, shown) for number, shown in enumerate(views))
+    return Gallery(title, run.key, sets)
+
+
+def open_again(run: Digest, root: Path | None) -> "Dataset":
+    from dualtta.data.registry import open_dataset
+    from dualtta.grid import Place
+
+    chosen = dict(run.cell["cell"]["dataset"])
+    name = chosen.pop("name")
+    dataset = open_dataset(name, Place(Path(), root).home(name), **chosen)
+    images = (run.cell.get("data") or {}).get("images")
+    if len(dataset) != images:
+        raise ValueError(f"the dataset at hand has {len(dataset):,} images, that of the record {images}: no images are shown")
+    return dataset
+
+
+def _grid(run: Digest) -> int | None:
+    """Of the patch shuffle; None where the altering view is another one."""
+    view = run.cell["method"].get("alter") or {}
+    return int(view["grid"]) if view.get("view") == "patch" else None
+
+
+def show_views(x: "Tensor", number: int, grid: int | None) -> dict[str, str]:
+    """The views of an image (3, H, W) in [0, 1] as data URLs."""
+    import torch
+
+    from dualtta.views.shuffle import PatchShuffle
+    from dualtta.views.style import moments, restyle
+
+    generator = torch.Generator().manual_seed(SEED + number)
+    batch = x[None]
+    shown = {"original": _url(x)}
+    if grid is not None:
+        view = PatchShuffle(grid=grid)
+        shown["altered"] = _url(view.transform(batch, view.draw(batch, generator))[0])
+    u, s = moments(batch)
+    drawn = torch.rand(2, 1, 3, 1, 1, generator=generator) * 2 - 1
+    shown["restyled"] = _url(restyle(batch, (u, s), (u + 0.25 * drawn[0], s * (1 + 0.5 * drawn[1])))[0].clamp(0, 1))
+    return shown
+
+
+def _url(x: "Tensor") -> str:
+    from PIL import Image
+
+    pixels = (x.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).numpy()
+    image = Image.fromarray(pixels)
+    if max(image.size) > LONGEST:
+        image.thumbnail((LONGEST, LONGEST))
+    times = LONGEST // max(image.size)  # small images get larger pixels rather than a blur
+    image = image.resize((times * image.width, times * image.height), Image.Resampling.NEAREST)
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", optimize=True)
+    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+def _thumbnail(run: Digest, rows: dict[str, Any], number: int, images: dict[str, str]) -> Thumbnail:
+    label, prediction, domain = (int(rows[key][number]) for key in ("label", "prediction", "domain"))
+    return Thumbnail(
+        label=str(run.cell["classes"][label]),
+        prediction=str(run.cell["classes"][prediction]),
+        domain=str(run.cell["domains"][domain]),
+        right=label == prediction,
+        confidence=float(rows["confidence"][number]),
+        drop_alter=float(rows["drop_alter"][number]),
+        drop_preserve=float(rows["drop_preserve"][number]),
+        images=images,
+    )
