@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dualtta.core import Method, Probe, Selection, Step
     from dualtta.fisher import Fisher, estimate_fisher
     from dualtta.methods import METHODS
+    from dualtta.speed import Speed
     from dualtta.views import VIEWS
     from dualtta.wiring import adapt
 
@@ -30,6 +31,7 @@ _HOMES = {
     "Method": "core",
     "Probe": "core",
     "Selection": "core",
+    "Speed": "speed",
     "Step": "core",
     "VIEWS": "views",
 }
@@ -43,6 +45,7 @@ __all__ = [
     "Method",
     "Probe",
     "Selection",
+    "Speed",
     "Step",
     "adapt",
     "estimate_fisher",
