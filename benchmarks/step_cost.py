@@ -1,7 +1,7 @@
 """What a step of each method costs, as a ratio to plain prediction by the bare model, in one run.
 
 python benchmarks/step_cost.py [--models resnet50 resnet50_gn vit_base_patch16_224] [--methods ...] [--speeds naive safe fast]
-                               [--batch 64] [--device cpu|cuda] [--repeats 20] [--json FILE]
+                               [--batch 64] [--device cpu|cuda] [--repeats 5] [--json FILE] [--profile]
 python benchmarks/step_cost.py --grow batch|classes|depth          how the cost grows
 
 Random weights say nothing about who is selected, so that is fixed, by the paper's shares: 45 % of the samples have a confidence
@@ -26,6 +26,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
 import dualtta
@@ -91,7 +92,7 @@ METHODS: dict[str, Callable[[], str | Method]] = {
     "deyo": FixedDeYO,
     "dualtta": FixedDual,
 }
-BATCH = 64
+BATCH, PROFILE = 64, False
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,8 @@ def measure(name: str, methods: list[str], speeds: list[str], device: str, repea
         for speed in speeds:
             adapter = dualtta.adapt(model, METHODS[method](), lr=1e-9, speed=EVERY[speed])
             made = measured(adapter, x, plain, device, repeats, unit)
+            if PROFILE:
+                profiled(adapter, x, device)
             yield replace(made, model=name, method=method, speed=speed)
             del adapter
             gc.collect()
@@ -184,6 +187,22 @@ def measured(adapter: dualtta.Adapter, x: Tensor, plain: Callable[[], Tensor], d
     memory = peak(lambda: adapter.step(x)) if device == "cuda" and not compiled else None
     forwards, backwards = step.forwards / len(x), step.backwards / len(x)
     return Cost("", "", "", len(x), ms, 1e3 * len(x) / ms, ratio, count, forwards, backwards, memory)
+
+
+def profiled(adapter: dualtta.Adapter, x: Tensor, device: str, steps: int = 5) -> None:
+    """Where the time of a step goes: the device's own time, and the kernels or operators that take most of it."""
+    on = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device == "cuda" else [])]
+    with profile(activities=on) as seen:
+        for _ in range(steps):
+            adapter.step(x)
+        if device == "cuda":
+            torch.cuda.synchronize()
+    events = seen.key_averages()
+    if device == "cuda":
+        busy = sum(event.self_device_time_total for event in events if event.device_type.name == "CUDA") / steps
+        print(f"the GPU computes {busy / 1e3:.2f} ms a step")
+    by = "self_cuda_time_total" if device == "cuda" else "self_cpu_time_total"
+    print(events.table(sort_by=by, row_limit=15, max_name_column_width=60))
 
 
 def grow(along: str, device: str, repeats: int) -> Iterator[Cost]:
@@ -227,7 +246,7 @@ def table(costs: list[Cost], title: str) -> Table:
 
 
 def main() -> None:
-    global BATCH
+    global BATCH, PROFILE
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=list(NETS))
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
@@ -238,9 +257,10 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--grow", choices=["batch", "classes", "depth"])
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--profile", action="store_true", help="also where the time of a step goes, by torch.profiler")
     args = parser.parse_args()
     setattr(dualtta.adapter, "suspicious", lambda memory: False)  # noqa: B010 (see above)
-    BATCH = args.batch
+    BATCH, PROFILE = args.batch, args.profile
     costs: list[Cost] = []
 
     def runs() -> Iterator[Cost]:
