@@ -366,3 +366,18 @@ def test_compiled_passes_give_the_same_and_are_compiled_once_for_every_number_of
     selected = {int(step.plus.sum()) for step in run(adapter, xs[4:])}
     assert counter.frame_count == so_far <= 3
     assert method in ("tent", "source") or len(selected) > 1
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("norm", ["batch", "group"])
+@pytest.mark.parametrize("speed", ["safe", "compiled", "fast"])
+def test_speeds_agree_on_a_gpu(speed, norm):
+    xs = [x.cuda() for x in small_stream(4, 32)]
+    options = {"lr": 1e-3, **LOOSE["dualtta"]}
+    naive, quick = (dualtta.adapt(small_net(norm).cuda(), "dualtta", speed=s, **options) for s in ("naive", speed))
+    near = 0.1 if speed == "fast" else 1e-2
+    for a, b in zip(run(naive, xs), run(quick, xs), strict=True):
+        assert b.logits.device.type == "cuda"
+        assert (a.logits - b.logits.float()).abs().max() < near * a.logits.abs().max()
+        if speed == "safe":
+            assert torch.equal(a.plus, b.plus)
