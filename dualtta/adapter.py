@@ -262,13 +262,16 @@ class Adapter:
         for full, value in tensors.items():
             group, _, name = full.partition("/")
             groups.setdefault(group, {})[name] = value
-        self._check_state(path, groups, about.get("counts"))  # all of it, before any of it is taken over
+        counts: Any = about.get("counts")
+        if isinstance(counts, list) and len(counts) == 4:  # as once written: without the last two
+            counts = [*counts, False, 0.0]
+        self._check_state(path, groups, counts)  # all of it, before any of it is taken over
         device = next(iter(self.weights.masters.values())).device if self.weights.masters else torch.device("cpu")
         self._restore(groups["weights"], {name: value.to(device) for name, value in groups["momentum"].items()})
         self.weights.assign_buffers(groups["buffers"])
         self.memory = {name: value.to(device) if value.ndim else value for name, value in groups["memory"].items()}
         self._generator.set_state(groups["random"]["state"])
-        self.steps, self.skips, self.recoveries, self.warned, self.alarmed, self._share = about["counts"]
+        self.steps, self.skips, self.recoveries, self.warned, self.alarmed, self._share = counts
 
     def _check_state(self, path: str | Path, groups: Mapping[str, Mapping[str, Tensor]], counts: Any) -> None:
         masters, buffers = self.weights.masters, self.weights.buffers

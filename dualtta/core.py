@@ -170,6 +170,7 @@ class Probe:
         """
         asked = suffice if suffice is not None and self._shortcuts.independent else only
         rows = None if asked is None else asked.nonzero().squeeze(1)
+        rows = None if rows is not None and len(rows) == len(self._x) else rows
         draws = self._drawn(name)  # also where nobody is looked at: the next batch draws the same either way
         drops = torch.full_like(self.confidence, math.nan)
         with torch.no_grad():
@@ -227,7 +228,7 @@ def entropy(log_p: Tensor) -> Tensor:
     >>> entropy(torch.tensor([[0.5, 0.5, 0.0]]).log()).exp()
     tensor([2.])
     """
-    return -(log_p.exp() * log_p.clamp_min(torch.finfo(log_p.dtype).min)).sum(1)
+    return -(log_p.exp() * log_p.clamp_min(-1e4)).sum(1)  # exp is zero there, and a weighted gradient stays finite
 
 
 def widen(logits: Tensor) -> Tensor:

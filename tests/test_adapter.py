@@ -335,9 +335,10 @@ def test_the_adapter_says_what_it_is():
     assert "parameters adapt" in repr(dualtta.adapt(small_net(), "tent"))
 
 
-def test_masked_classes_do_not_stop_adaptation():
+@pytest.mark.parametrize("method", ["tent", "dualtta"])  # weights of one, and above one
+def test_masked_classes_do_not_stop_adaptation(method):
     model = Wrapped(small_net(), lambda z: torch.cat([z[:, :3], torch.full_like(z[:, 3:5], -torch.inf), z[:, 5:]], 1))
-    adapter = dualtta.adapt(model, "tent", lr=0.1)
+    adapter = dualtta.adapt(model, method, lr=0.1, **({"tau_sa": 0.05} if method == "dualtta" else {}))
     step = adapter.step(small_stream()[0])
     assert step.updated
     assert step.loss.isfinite()
@@ -456,3 +457,23 @@ def test_draws_that_do_not_fit_are_refused():
         adapter.step(x[:4], draws=draws)
     with pytest.raises(ValueError, match="did you mean 'alter'"):
         adapter.step(x, draws={"altar": draws["alter"]})
+
+
+def test_an_update_that_broke_off_at_weights_that_are_not_finite_does_not_stop_the_next():
+    class Picky(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net, self.refuses = small_net(), True
+
+        def forward(self, x):
+            logits = self.net(x)
+            if self.refuses and not logits.isfinite().all():
+                raise RuntimeError("what is this?")
+            return logits
+
+    adapter, xs = dualtta.adapt(Picky(), "sar", ent0=1.0, recovery=0.0, rho=1e39), small_stream()
+    with pytest.raises(ValueError, match="what is this"):
+        adapter.step(xs[0])
+    adapter.method = dualtta.METHODS["sar"](ent0=1.0, recovery=0.0)
+    adapter._update = adapter.method.update
+    assert adapter.step(xs[1]).updated

@@ -11,6 +11,7 @@ import pytest
 from made import make, rows_of
 from opened import Elements, embedded, page_of
 
+from dualtta import records
 from dualtta.cli import main
 from dualtta.commands.run import look_at
 from dualtta.grid import Cell
@@ -144,6 +145,39 @@ def test_records_that_cannot_be_used_are_named_and_the_others_shown(tmp_path):
     assert torn.name in notes
     assert other.name in notes
     assert "5 records were not used as found" in Elements(text).text
+
+
+def changed(folder: Path, change) -> None:
+    """Change a record's cell.json and done, and give it the key that belongs to it now."""
+    about, cost = json.loads((folder / "cell.json").read_text()), json.loads((folder / "done").read_text())
+    change(about, cost)
+    about["key"] = records.key_of(about["cell"], about["model"]["weights_hash"])
+    (folder / "cell.json").write_text(json.dumps(about))
+    (folder / "done").write_text(json.dumps(cost))
+    folder.rename(folder.parent / about["key"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda about, cost: about["provenance"].update(commit=float("nan")),
+        lambda about, cost: about["cell"]["model"].update(source={"seed": 1}),
+        lambda about, cost: about["cell"]["model"].update(source="elsewhere"),
+        lambda about, cost: cost.update(images_per_second="many", seconds=[]),
+        lambda about, cost: cost.update(images_per_second=[[]], seconds=1e400),
+    ],
+)
+def test_what_a_record_holds_beside_its_result_may_be_strange(tmp_path, change):
+    make(tmp_path, "source")
+    changed(make(tmp_path, "dualtta"), change)
+    found = embedded(page_of(tmp_path))["runs"]["runs"]
+    assert sorted(run["cell"]["method"]["name"] for run in found.values()) == ["dualtta", "source"]
+
+
+def test_long_names_and_names_in_any_letters_are_reported_without_a_warning(tmp_path):
+    make(tmp_path, dataset="\u6f22\u5b57 $\\frac{" + "x" * 300)
+    made = make_report([tmp_path])
+    assert all(path.exists() and len(path.name) < 128 for path in made.files)
 
 
 def test_rows_torn_after_they_were_checked_are_a_note_too(tmp_path):

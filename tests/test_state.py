@@ -134,3 +134,18 @@ def test_buffers_that_a_forward_changes_are_part_of_the_state(tmp_path):
     assert other.model.calls == adapter.model.calls > 0
     adapter.reset()
     assert adapter.model.calls == 0
+
+
+def test_a_state_without_the_counts_of_later_versions_is_continued(tmp_path):
+    from dualtta import state
+
+    adapter = dualtta.adapt(small_net(), "tent", lr=0.1)
+    run(adapter, small_stream())
+    adapter.save(tmp_path / "state")
+    tensors, about = state.read(tmp_path / "state", "dualtta-adapter")
+    former = {"made": about["made"], "counts": about["counts"][:4]}
+    state.write(tmp_path / "state", "dualtta-adapter", tensors, former)
+    other = dualtta.adapt(small_net(), "tent", lr=0.1)
+    other.load(tmp_path / "state")
+    assert other.steps == adapter.steps
+    assert same(other.weights.values(), adapter.weights.values())

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Literal
 
 import torch
@@ -13,7 +13,7 @@ from dualtta.models.depth import is_convolution, style_layer
 from dualtta.models.layout import channel_axis, prefix_tokens
 from dualtta.models.norms import batch_norms
 from dualtta.models.passes import Compiled, Maps, Passes, WiringError, feature_map, hooked, padded, replaced
-from dualtta.models.shortcuts import LONE, NONE, Shortcuts, agree
+from dualtta.models.shortcuts import LONE, NONE, Shortcuts, agree, holds
 from dualtta.models.statistics import Statistics, check_statistics, normalising
 from dualtta.speed import SPEEDS, Speed
 from dualtta.views.base import Draws, FeatureView
@@ -42,6 +42,7 @@ class Net:
         self._read, self._layer = read, layer
         self._layouts: dict[tuple[str, torch.Size], tuple[int, int]] = {}
         self._found: dict[torch.Size, Shortcuts] = {}  # by the shape of a sample
+        self._largest: dict[torch.Size, int] = {}  # the batch that this was found out on
         self.batch_norms = batch_norms(model)
         self.speed, self.micro_batch = speed, speed.micro_batch
         if self.micro_batch and self.coupled():
@@ -139,36 +140,55 @@ class Net:
         return self._found.get(shape[1:], NONE)
 
     def examined(self, shape: torch.Size) -> bool:
-        return not self.speed.shortcuts or shape[0] == 1 or shape[1:] in self._found
+        """Whether nothing more is to be found out: larger batches may mix samples that smaller ones do not."""
+        settled = self._found.get(shape[1:]) == NONE or shape[0] <= self._largest.get(shape[1:], 0)
+        return not self.speed.shortcuts or shape[0] == 1 or settled
 
     def examine(self, x: Tensor, views: Iterable[FeatureView]) -> None:
-        """Find out on this batch which shortcuts are exact; once for each shape of sample."""
+        """Find out on this batch which shortcuts are exact, for each shape of sample. Leaves no trace in the model."""
         names = {self.layer_of(view) for view in views}
+        for name in names:
+            self._module(name)  # a wrong name is said as such
         before, buffers, micro = self.forwarded, {buffer: buffer.clone() for buffer in self.model.buffers()}, self.micro_batch
         passes, self._passes = self._passes, self._plain
         self.micro_batch = None  # in parts, nobody would influence anybody
         try:
-            with torch.no_grad():
+            with torch.no_grad(), torch.random.fork_rng([x.device] if x.is_cuda else []):
                 found = self._find(x, names)
-                for buffer, value in buffers.items():
-                    buffer.copy_(value)
         finally:
             self.forwarded, self.micro_batch, self._passes = before, micro, passes
+            with torch.no_grad():
+                for buffer, value in buffers.items():
+                    buffer.copy_(value)
         if micro and not found.independent:
             raise ValueError("micro_batch= needs a model whose samples do not influence each other, and here they do")
-        self._found[x.shape[1:]] = found
+        self._found[x.shape[1:]] = found & self._found.get(x.shape[1:], found)
+        self._largest[x.shape[1:]] = len(x)
 
     def _find(self, x: Tensor, names: set[str]) -> Shortcuts:
-        try:
-            logits, maps = self.tapped(x, names)
-            if maps.keys() != names:
-                logits, maps = self.tapped(x, names)  # now it is known whose output is overwritten
-            half, other = x[: len(x) // 2], 0.5 * x[:1]  # whoever is influenced by others is influenced by this one
-            free = not self.coupled() and agree(self(torch.cat([half, other]))[: len(half)], logits[: len(half)])
-            starts = maps.keys() == names and all(agree(self.above(name, z, 0.5 * x), logits) for name, z in maps.items())
-        except ValueError:  # a model that takes no other batch than this
+        logits, maps = self.tapped(x, names)
+        if maps.keys() != names:
+            logits, maps = self.tapped(x, names)  # now it is known whose output is overwritten
+
+        half, few = len(x) // 2, x[:2]
+
+        def steady() -> bool:
+            return agree(self(few), self(few), closely=True)  # no noise, nothing counted
+
+        def free() -> bool:
+            loudness = torch.tensor([0, 3, -1]).repeat(len(x))[: len(x)].to(x)  # nobody's may be felt by another
+            company = x.roll(1, 0) * loudness.reshape(-1, *[1] * (x.ndim - 1))
+            first, last = self(torch.cat([x[:half], company[half:]])), self(torch.cat([company[:half], x[half:]]))
+            felt = not agree(torch.cat([first[:half], last[half:]]), logits, closely=True)
+            return not felt and all(agree(self(x[:size]), logits[:size]) for size in {1, 2, 3, half})
+
+        def starts() -> bool:
+            same = (agree(self.above(name, z, 0.5 * x), logits, closely=True) for name, z in maps.items())
+            return maps.keys() == names and all(same)
+
+        if not holds(steady):
             return NONE
-        return Shortcuts(independent=free, above=starts)
+        return Shortcuts(independent=not self.coupled() and holds(free), above=holds(starts))
 
     def compile(self, views: Iterable[FeatureView]) -> None:
         """From now on the passes are compiled, where that was asked for. Blended statistics are set by hooks, and stay."""
@@ -197,10 +217,8 @@ class Net:
         """The model in its mode and precision; what it raises on an input it cannot take is said in one line."""
         if self.model.training:  # somebody called train() on it
             self.model.eval()
-        with ExitStack() as stack:
-            stack.enter_context(normalising(self.batch_norms, self.statistics, lone=lone and self.alone == "source"))
-            if self.speed.precision:
-                stack.enter_context(torch.autocast(x.device.type, torch.bfloat16))
+        autocast = torch.autocast(x.device.type, torch.bfloat16) if self.speed.precision else nullcontext()
+        with normalising(self.batch_norms, self.statistics, lone=lone and self.alone == "source"), autocast:
             try:
                 yield
             except (torch.OutOfMemoryError, WiringError):

@@ -20,6 +20,9 @@ def check_statistics(statistics: Any) -> None:
 @contextmanager
 def normalising(norms: list[_BatchNorm], statistics: Statistics, *, lone: bool) -> Iterator[None]:
     """BatchNorm by the chosen statistics while this lasts. `lone`: by the source's, as a single sample has none."""
+    if not norms:
+        yield
+        return
     set_mode(norms, statistics == "batch" and not lone)  # at every call: whoever holds the model may have called eval() on it
     try:
         with ExitStack() as stack:

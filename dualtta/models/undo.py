@@ -35,6 +35,7 @@ class Undo:
 
     def back(self) -> None:
         self._weights.assign(self._values)
+        self._weights.forget_doubts()
         self._optimizer.state.clear()
         for name, value in self._momenta.items():
             self._optimizer.state[self._weights.masters[name]] = {MOMENTUM: value.clone()}

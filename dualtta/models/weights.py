@@ -75,6 +75,10 @@ class Weights:
         torch.clear_autocast_cache()  # or a surrounding autocast would go on with the old values
         return [self.params[name] for name in narrow]
 
+    def forget_doubts(self) -> None:
+        """What was published has been taken back: whether it was finite is nobody's concern any more."""
+        self._doubts = []
+
     def settle(self) -> None:
         """NonFinite where a loss, or a parameter that was published, was not finite since this was last asked.
 

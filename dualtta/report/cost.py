@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dualtta.records import Record
-from dualtta.report.gather import Collected, Setting
+from dualtta.report.gather import Collected, Setting, number
 from dualtta.report.labels import name, rank
 from dualtta.report.table import Row, Table, Value
 from dualtta.report.values import over_seeds
@@ -48,15 +48,25 @@ def _values(records: Sequence[Record]) -> tuple[Value, ...]:
     samples = max(record.summary["samples"] for record in records)
     columns = (
         [record.summary["forwards"] / record.summary["samples"] for record in records],
-        [record.cost.get("images_per_second") for record in records],
-        [record.cost.get("peak_memory_mb") for record in records],
+        [measured(record.cost, "images_per_second") for record in records],
+        [measured(record.cost, "peak_memory_mb") for record in records],
         [record.summary["updates"] / max(record.summary["batches"], 1) for record in records],
     )
     return tuple(_value(column, samples) for column in columns)
 
 
-def _value(column: Sequence[Any], samples: int) -> Value:
-    found = [float(v) for v in column if isinstance(v, int | float) and not isinstance(v, bool) and 0 <= v < MOST]
+def measured(cost: dict[str, Any], what: str) -> float | None:
+    """A number that a record's `done` holds; None where it is none, or can be none of a measurement.
+
+    >>> measured({"seconds": 2}, "seconds"), measured({"seconds": "2"}, "seconds"), measured({"seconds": -1}, "seconds")
+    (2.0, None, None)
+    """
+    value = number(cost, what)
+    return value if value is not None and 0 <= value < MOST else None
+
+
+def _value(column: Sequence[float | None], samples: int) -> Value:
+    found = [value for value in column if value is not None]
     if not found:
         return Value()
     mean, deviation = over_seeds(dict(enumerate(found)))

@@ -23,6 +23,7 @@ COLUMNS: dict[str, Metric] = {
 }
 COMPARED = ("accuracy", "mean of groups", "worst group")  # where more is better
 MANY = 16  # more domains than that are not shown one by one
+LONGEST = 100  # characters of a file name
 
 
 def other_settings(placed: Sequence[Placed], uncovered: Sequence[Placed]) -> list[Table]:
@@ -78,7 +79,7 @@ def place_table(settings: Sequence[Setting]) -> Table:
     rows = list(flag_best(rows, compared))
     seeds = sorted({seed for one in settings for seed in one.seeds})
     more = [f"seeds {', '.join(map(str, seeds))}"] + ([OWN_NOTE] if any(f", {OWN}" in words for words in labels) else [])
-    slug = re.sub(r"[^a-z0-9]+", "-", f"{first.dataset}-{first.model}-{first.scenario}".lower()).strip("-")
+    slug = re.sub(r"[^a-z0-9]+", "-", f"{first.dataset}-{first.model}-{first.scenario}".lower())[:LONGEST].strip("-")
     title = f"{place_name(first)}: %, {sizes(settings)}"
     return Table(slug or "results", title, ("method", *columns), tuple(rows), notes.below(rows, *more))
 

@@ -1,10 +1,12 @@
 """Every run on the page: its settings, versions and cost, and how to repeat it."""
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from dualtta.report.comparisons import Comparison
+from dualtta.report.cost import measured
 from dualtta.report.digest import Digest
 from dualtta.report.markup import Html, tag
 from dualtta.report.values import MISSING
@@ -36,7 +38,7 @@ def show_runs(comparisons: Sequence[Comparison]) -> Html:
 
 def _row(run: Digest) -> Html:
     cell, summary = run.cell["cell"], run.summary
-    speed, seconds = run.cost.get("images_per_second"), run.cost.get("seconds")
+    speed, seconds = measured(run.cost, "images_per_second"), measured(run.cost, "seconds")
     return tag(
         "tr",
         tag("th", tag("button", run.key[:8], type="button", class_="open", data_run=run.key), scope="row", data_sort=run.key),
@@ -47,8 +49,8 @@ def _row(run: Digest) -> Html:
         tag("td", cell["seed"], data_sort=cell["seed"]),
         tag("td", f"{summary['samples']:,}{' *' if run.cell['subset'] else ''}", data_sort=summary["samples"]),
         tag("td", f"{100 * summary['accuracy']:.2f}", data_sort=summary["accuracy"]),
-        tag("td", f"{speed:,.0f}", data_sort=speed) if isinstance(speed, int | float) else tag("td", MISSING),
-        tag("td", f"{seconds:,.1f}", data_sort=seconds) if isinstance(seconds, int | float) else tag("td", MISSING),
+        tag("td", f"{speed:,.0f}", data_sort=speed) if speed is not None else tag("td", MISSING),
+        tag("td", f"{seconds:,.1f}", data_sort=seconds) if seconds is not None else tag("td", MISSING),
     )
 
 
@@ -82,7 +84,20 @@ def about_runs(comparisons: Sequence[Comparison]) -> dict[str, Any]:
         for entry in comparison.entries
         for run in entry.runs
     }
-    return {"runs": runs, "shared": [json.loads(text) for text in shared]}
+    return {"runs": finite(runs), "shared": [finite(json.loads(text)) for text in shared]}
+
+
+def finite(value: Any) -> Any:
+    """What a record holds, as JSON can: Python also reads NaN and Infinity, a browser does not.
+
+    >>> finite({"a": [1, float("nan")]})
+    {'a': [1, None]}
+    """
+    if isinstance(value, dict):
+        return {key: finite(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _number(shared: dict[str, int], value: Any) -> int:
@@ -92,7 +107,7 @@ def _number(shared: dict[str, int], value: Any) -> int:
 def repeat(run: Digest) -> str:
     """A program that computes this cell again, from its settings alone."""
     cell = run.cell["cell"]
-    source = (cell["model"] or {}).get("source")
+    source, model = cell["model"].get("source"), run.cell.get("model")
     settings = {
         "dataset": cell["dataset"]["name"],
         "model": cell["model"]["name"],
@@ -103,14 +118,14 @@ def repeat(run: Digest) -> str:
         "settings": _others(cell["method"]),
         "stream": _others(cell["scenario"]),
         "weights": cell["model"].get("weights"),
-        "weights_hash": (run.cell.get("model") or {}).get("weights_hash"),
+        "weights_hash": model.get("weights_hash") if isinstance(model, dict) else None,
         "fisher": cell.get("fisher"),
     }
     lines = [f"    {key}={value!r}," for key, value in settings.items() if value not in (None, {}, "")]
     imports = ["from pathlib import Path", "from dualtta.grid import Cell, Place, run_cell, run_source"]
     before: list[str] = []
     after = ["print(run_cell(cell, place) or place.folder(cell))"]
-    if source:
+    if isinstance(source, dict) and isinstance(source.get("recipe"), dict):
         imports += ["from dualtta.source import Source", "from dualtta.source.recipes import Recipe"]
         recipe = ", ".join(f"{key}={_tuple(value)!r}" for key, value in source["recipe"].items())
         start = str(source.get("weights"))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dualtta.report.comparisons import METRICS, Comparison, Spread
+from dualtta.report.cost import measured
 from dualtta.report.figures.look import headline, ink, sheet, wrap
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def collect(comparisons: Sequence[Comparison]) -> list[Cost]:
         for entry in comparison.entries[-MANY:]:
             accuracy = entry.over_seeds(comparison.metric)
             forwards = [run.summary.get("forwards") for run in entry.runs]
-            speeds = [run.cost.get("images_per_second") for run in entry.runs]
+            speeds = [measured(run.cost, "images_per_second") for run in entry.runs]
             if accuracy is None or None in forwards:
                 continue
             each = [

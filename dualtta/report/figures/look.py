@@ -6,6 +6,7 @@ has the markers, dashes and hatches.
 
 import io
 import textwrap
+import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -142,13 +143,16 @@ def save(figure: "Figure", folder: Path, name: str) -> list[Path]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     FigureCanvasAgg(figure)
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # laid out once, for both files
     folder.mkdir(parents=True, exist_ok=True)
+    written = {"png": io.BytesIO(), "svg": io.BytesIO()}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph ", UserWarning)  # a name in letters that the font has not is shown as boxes
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # laid out once, for both files
+        figure.savefig(written["png"], format="png", metadata={"Software": None})
+        figure.savefig(written["svg"], format="svg", metadata={"Date": None, "Creator": None})
     made = []
-    for kind, about in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=kind, metadata=about)
+    for kind, buffer in written.items():
         write_bytes(folder / f"{name}.{kind}", buffer.getvalue())
         made.append(folder / f"{name}.{kind}")
     return made
