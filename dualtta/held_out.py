@@ -51,7 +51,7 @@ def side_of(cell: Mapping[str, Any]) -> Side:
     }[rule["by"]]
     for side in ("tuning", "held_out"):
         if decides and set(decides) <= set(rule[side]):
-            return side  # type: ignore[return-value]
+            return side
     return "neither"
 
 

@@ -1,5 +1,5 @@
-"""How an objective is descended: a plain step, one that leans back to the source, or one that first climbs to the sharpest point
-nearby (SAM)."""
+"""How an objective is descended: a plain step, one that leans back to the source, or one that first climbs to the sharpest
+point nearby (SAM)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""DualTTA's variants: as printed where nothing is switched, each switch by its equation, the same with and without shortcuts."""
+"""DualTTA's variants: as printed where nothing is switched, each switch by its equation, the same with shortcuts."""
 
 import math
 
@@ -45,7 +45,9 @@ def adapter_of(norm="group", **switches):
 
 
 @pytest.mark.parametrize("norm", ["batch", "group", "layer"])
-@pytest.mark.parametrize("change", [{}, {"drop": "relative"}, {"filter_sa": False}, {"filter_sp": False}, {"reduction": "mean"}])
+@pytest.mark.parametrize(
+    "change", [{}, {"drop": "relative"}, {"filter_sa": False}, {"filter_sp": False}, {"reduction": "mean"}]
+)
 def test_with_nothing_switched_it_is_the_method_as_printed(norm, change):
     printed = dualtta.adapt(small_net(norm), "dualtta", lr=0.01, **LOOSE, **change)
     variant = adapter_of(norm, **change)
@@ -90,7 +92,9 @@ def test_single_samples_are_the_same_with_shortcuts_and_adapt(name):
     drop=st.sampled_from(["absolute", "relative"]),
     breaks_by=st.sampled_from(["drop", "quantile", "flip", "never"]),
     filters=st.tuples(st.booleans(), st.booleans()),
-    bounds=st.sampled_from([{}, {"minus_above": 0.3}, {"minus_below": 0.5, "plus_below": 0.5}, {"epsilon": 0.8, "balance": 1.0}]),
+    bounds=st.sampled_from(
+        [{}, {"minus_above": 0.3}, {"minus_below": 0.5, "plus_below": 0.5}, {"epsilon": 0.8, "balance": 1.0}]
+    ),
 )
 @settings(max_examples=40, deadline=None)
 def test_pruning_changes_no_result_whatever_d_minus_is(seed, size, taus, drop, breaks_by, filters, bounds):
