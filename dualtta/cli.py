@@ -19,6 +19,7 @@ from dualtta.commands.list import list_
 from dualtta.commands.report import report
 from dualtta.commands.results import results
 from dualtta.commands.run import run
+from dualtta.commands.study import study
 from dualtta.commands.train import train
 from dualtta.commands.watch import watch
 
@@ -33,6 +34,7 @@ COMMANDS: dict[str, Command | dict[str, Command]] = {
     "watch": watch,
     "report": report,
     "compare": compare,
+    "study": study,
     "accept": accept,
     "compact": compact,
     "results": results,

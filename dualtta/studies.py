@@ -2,7 +2,8 @@
 
 Settings are chosen on the tuning side of held_out.json alone, and a study that would look at the other side is refused; only
 `held-out` runs there. Everything takes the same `Options` as the paper's experiments. `--datasets` chooses among
-colored_mnist, waterbirds, pacs, imagenet_c, cifar10_c and, for a look on a laptop, digits_c and colored_digits.
+colored_mnist, waterbirds, pacs, imagenet_c, cifar10_c and, for a look on a laptop, digits_c and colored_digits. `--candidate
+KEY=VALUE` gives every variant of `study-minus` and `study-collapse` these settings too, such as another learning rate.
 """
 
 import dataclasses
@@ -81,8 +82,12 @@ def digits(options: Options, corruptions: tuple[str, ...], scenario: str = "mild
 
 
 def colored_digits(options: Options) -> list[Setup]:
-    source = make_source("colored_digits", choices={"split": "train"}, **options.recipe)
-    return [Setup("colored_digits", 2, "resnet_tiny", {"split": "test"}, {}, source)]
+    """The embedded digits whose colour misleads, on the same two nets."""
+    return [
+        Setup("colored_digits", 2, model, {"split": "test"}, {}, source)
+        for model in ([options.backbone] if options.backbone else TINY_NETS)
+        for source in [make_source("colored_digits", model, choices={"split": "train"}, **options.recipe)]
+    ]
 
 
 def sided(options: Options, side: str, corruptions: tuple[str, ...], scenario: str = "mild") -> list[Setup]:
@@ -172,7 +177,7 @@ def study_minus(options: Options) -> list[Cell]:
         for words, definition in MINUS.items():
             for lam in (0.5,) if words == "D+ alone" else LAMBDAS:
                 base = {"reduction": "mean", **REMEDIES["marginal entropy"]} if _fragile(setup) else {}
-                cells += setup.cells([VARIANT], first, **base, **definition, lam=lam)
+                cells += setup.cells([VARIANT], first, **{**base, **definition, "lam": lam, **(options.candidate or {})})
     return for_tuning(cells)
 
 
@@ -194,7 +199,8 @@ def study_collapse(options: Options) -> list[Cell]:
             cells += setup.cells(("source", "norm", "tent"), first)
             for reduction in ("sum", "mean"):
                 for remedy in REMEDIES.values():
-                    cells += setup.cells([VARIANT], first, reduction=reduction, **for_classes(setup, remedy))
+                    chosen = {"reduction": reduction, **for_classes(setup, remedy), **(options.candidate or {})}
+                    cells += setup.cells([VARIANT], first, **chosen)
     return for_tuning(cells)
 
 

