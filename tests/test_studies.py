@@ -26,7 +26,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 from made_records import make_rows, write_record
 
 TUNING = ("gap", "study-settings", "study-minus", "study-collapse", "candidates")
-WIRING = ("lr", "layer", "momentum", "statistics")
 
 
 # the grids

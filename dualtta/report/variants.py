@@ -58,10 +58,10 @@ class Study:
 def studies(settings: Iterable[Setting]) -> list[Study]:
     """A table for each dataset, model and scenario."""
     benches: dict[str, dict[str, dict[str, Record]]] = {}  # title -> variant -> place -> record
-    order: dict[str, tuple[Any, ...]] = {}
+    order: dict[str, tuple[Any, ...]] = {}  # methods as in every table, their variants by name
     for setting in settings:
         variant = label(setting)
-        order.setdefault(variant, (rank(setting.method), len(order)))
+        order[variant] = (rank(setting.method), variant)
         for record in setting.records:
             benches.setdefault(_title(setting), {}).setdefault(variant, {})[place_of(record)] = record
     return [_study(title, variants, order) for title, variants in benches.items()]
