@@ -8,14 +8,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dualtta.commands.accept import accept
 from dualtta.commands.adapt import adapt
+from dualtta.commands.compact import compact
 from dualtta.commands.compare import compare
 from dualtta.commands.conformance import conformance
 from dualtta.commands.data import COMMANDS as DATA
 from dualtta.commands.diagnose import diagnose
 from dualtta.commands.list import list_
 from dualtta.commands.report import report
+from dualtta.commands.results import results
 from dualtta.commands.run import run
+from dualtta.commands.study import study
 from dualtta.commands.train import train
 from dualtta.commands.watch import watch
 
@@ -30,6 +34,10 @@ COMMANDS: dict[str, Command | dict[str, Command]] = {
     "watch": watch,
     "report": report,
     "compare": compare,
+    "study": study,
+    "accept": accept,
+    "compact": compact,
+    "results": results,
     "adapt": adapt,
     "diagnose": diagnose,
     "data": DATA,

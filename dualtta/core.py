@@ -127,6 +127,7 @@ class Probe:
         self.confidence, self.prediction = self.probs.max(1)
         self.max_entropy = math.log(log_p.shape[1])
         self.drops: dict[str, Tensor] = {}
+        self._flips: dict[str, Tensor] = {}
         self.observed: dict[str, Tensor] = {}
         self.graphed = len(x) if graph else 0  # samples whose graph a backward goes through
 
@@ -172,17 +173,22 @@ class Probe:
         rows = None if asked is None else asked.nonzero().squeeze(1)
         rows = None if rows is not None and len(rows) == len(self._x) else rows
         draws = self._drawn(name)  # also where nobody is looked at: the next batch draws the same either way
-        drops = torch.full_like(self.confidence, math.nan)
+        drops, flips = torch.full_like(self.confidence, math.nan), torch.zeros_like(self.prediction, dtype=torch.bool)
         with torch.no_grad():
             logits = self._view_logits(name, draws, rows, alone=only is not None)
         if logits is not None:
             looked = slice(None) if rows is None else rows
-            seen = widen(logits).softmax(1).gather(1, self.prediction[looked, None]).squeeze(1)
-            drops[looked] = self.confidence[looked] - seen
+            probs = widen(logits).softmax(1)
+            drops[looked] = self.confidence[looked] - probs.gather(1, self.prediction[looked, None]).squeeze(1)
+            flips[looked] = probs.argmax(1) != self.prediction[looked]
         if kind == "relative":
             drops = drops / self.confidence
-        self.drops[name] = drops
+        self.drops[name], self._flips[name] = drops, flips
         return drops
+
+    def flips(self, name: str) -> Tensor:
+        """Who is predicted to be of another class under a view whose drop was asked for; nobody who was not looked at."""
+        return self._flips[name]
 
     def drift(self, importance: Memory) -> Tensor:
         """Sum of F (theta - theta_source)^2 over the adapted parameters, with F[name] the importance of each."""

@@ -12,11 +12,9 @@ from typing import Any
 from dualtta.grid import Cell
 from dualtta.records import Record
 from dualtta.running import Plan
-from dualtta.setups import BENCHMARKS, IMAGENET_C, Options, Setup, imagenet, wanted
+from dualtta.setups import BENCHMARKS, IMAGENET_C, NINE, SIX, Options, Setup, imagenet, wanted
 from dualtta.source import make_source
-
-SIX = ("source", "tent", "sar", "eata", "deyo", "dualtta")  # the paper's rows
-NINE = ("source", "norm", "tent", "eata", "sar", "deyo", "eata_dual", "deyo_dual", "dualtta")
+from dualtta.studies import STUDIES
 
 
 def benchmarks(options: Options) -> Plan:
@@ -195,4 +193,5 @@ EXPERIMENTS: dict[str, Callable[[Options], Plan]] = {
     "sweep-layer": sweep_layer,
     "quadrants": quadrants,
     "debug": debug,
+    **STUDIES,
 }

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dualtta.fisher import Fisher
     from dualtta.source import Source
 
+WIRING = ("lr", "momentum", "layer", "statistics", "parameters")  # settings that are the adapter's, not the method's
 Notice = Callable[[int, int, int], None]  # hears of every batch: its size, how many are right, samples in all
 
 
@@ -300,8 +301,7 @@ def validate(cells: Iterable[Cell], place: Place, *, fetch: bool = True) -> None
     if shutil.disk_usage(there).free < 2**20 * 64:
         raise ValueError(f"the disk of {place.out} is full: records need some room, choose another folder with --out")
     for name, settings in {(c.method, json.dumps(dict(c.settings), sort_keys=True)) for c in cells}:
-        wiring = ("lr", "momentum", "layer", "statistics", "parameters")
-        make_method(name, **{key: value for key, value in json.loads(settings).items() if key not in wiring})
+        make_method(name, **{key: value for key, value in json.loads(settings).items() if key not in WIRING})
     for name, stream in {(c.scenario, json.dumps(dict(c.stream), sort_keys=True)) for c in cells}:
         make_scenario(name, **json.loads(stream))
     for name, choices in {(c.dataset, json.dumps(dict(c.choices), sort_keys=True)) for c in cells}:

@@ -98,7 +98,13 @@ class Record:
 
     def rows(self) -> dict[str, Column]:
         with (self.folder / "rows.npz").open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            return dict(file)
+            return {name: _wide(name, column) for name, column in file.items()}
+
+
+def _wide(name: str, column: Column) -> Column:
+    """A column of a compact record, as wide as it was; anything else as it is."""
+    kind = COLUMNS.get(name)
+    return column.astype(kind) if kind is not None and np.can_cast(column.dtype, kind, "safe") else column
 
 
 def read(folder: Path) -> Record:

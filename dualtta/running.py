@@ -177,6 +177,7 @@ def _row(group: list[Record]) -> dict[str, Any]:
         "seeds": len(group),
         "samples": first.summary["samples"],
         "subset": first.cell["subset"],
+        "repeats": cell["scenario"].get("repeats", 1),
         **{key: over_seeds(key) for key in ("accuracy", "mean_of_groups", "worst_group", "adapt", "corr_adapt")},
         "collapsed": sum(record.summary["collapsing"] > 0 for record in group),
     }

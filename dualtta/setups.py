@@ -1,16 +1,19 @@
 """What the experiments are made of: a dataset with the model that meets it, before methods and seeds."""
 
 import hashlib
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dualtta.data.published import CORRUPTIONS, OFFICE_HOME, PACS
+from dualtta.data.published import CIFAR10, CORRUPTIONS, OFFICE_HOME, PACS
 from dualtta.grid import Cell
 from dualtta.protocols import Protocol, Situation, family, settings_of
 from dualtta.source import Source, make_source
+
+SIX = ("source", "tent", "sar", "eata", "deyo", "dualtta")  # the paper's rows
+NINE = ("source", "norm", "tent", "eata", "sar", "deyo", "eata_dual", "deyo_dual", "dualtta")
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,9 @@ class Options:
     datasets: tuple[str, ...] | None = None  # None: the experiment's own
     protocol: Protocol = "paper"
     limit: int | None = None  # at most so many samples of a domain
+    repeats: int = 1  # passes over what lies between two resets: a longer stream of the same images, marked as such
+    recipe: Mapping[str, Any] = field(default_factory=dict)  # changes to the training of source models
+    candidate: Mapping[str, Any] | None = None  # settings of the variant on trial; None: the studies' own
     batch_size: int = 64
     backbone: str | None = None  # instead of the paper's ResNet-50
     speed: str = "safe"  # a word of `dualtta.speed`
@@ -61,6 +67,8 @@ class Setup:
         stream = {"batch_size": options.batch_size, **self.stream}
         if options.limit is not None:
             stream["limit"] = min(options.limit, stream.get("limit", options.limit))
+        if options.repeats > 1:
+            stream["repeats"] = options.repeats
         return [
             Cell(
                 dataset=self.dataset,
@@ -92,7 +100,7 @@ class Setup:
         return None
 
 
-IMAGENET_C = "imagenet_c"
+IMAGENET_C, CIFAR10_C = "imagenet_c", "cifar10_c"
 
 
 @cache
@@ -105,20 +113,21 @@ def content_hash(root: Path | None, weights: str | None) -> str:
 
 
 def colored_mnist(options: Options) -> list[Setup]:
-    source = make_source("colored_mnist", choices={"split": "train"})
+    source = make_source("colored_mnist", choices={"split": "train"}, **options.recipe)
     return [Setup("colored_mnist", 2, "resnet18", {"split": "test"}, {}, source)]
 
 
 def waterbirds(options: Options) -> list[Setup]:
     model = options.backbone or "resnet50"
-    source = make_source("waterbirds", model, choices={"split": "train"}, weights=options.start)
+    source = make_source("waterbirds", model, choices={"split": "train"}, weights=options.start, **options.recipe)
     return [Setup("waterbirds", 2, model, {"split": "test"}, {}, source)]
 
 
 def pairs(dataset: str, classes: int, domains: Iterable[str], options: Options) -> list[Setup]:
     """All pairs of a source domain, trained on alone, and another domain as the target."""
     model, names = options.backbone or "resnet50", list(domains)
-    trained = {name: make_source(dataset, model, choices={"domains": [name]}, weights=options.start) for name in names}
+    start: dict[str, Any] = {"weights": options.start, **options.recipe}
+    trained = {name: make_source(dataset, model, choices={"domains": [name]}, **start) for name in names}
     return [
         Setup(dataset, classes, model, {}, {"domains": [target]}, trained[origin])
         for origin in names
@@ -144,6 +153,22 @@ def imagenet(options: Options, corruptions: Iterable[str] = CORRUPTIONS, scenari
     return [
         Setup(IMAGENET_C, 1000, model, {"corruptions": c, "severities": [5]}, {}, None, options.weights, scenario)
         for model in ([options.backbone] if options.backbone else BACKBONES)
+        for c in sets
+    ]
+
+
+CIFAR_NETS = ("resnet26_gn", "vit_small_cifar")  # GroupNorm and LayerNorm: samples are independent
+
+
+def cifar(options: Options, corruptions: Iterable[str] = CORRUPTIONS, scenario: str = "mild") -> list[Setup]:
+    """Each corruption of CIFAR-10-C at severity 5 by itself, on nets trained on CIFAR-10; all together where domains follow
+    each other or mix."""
+    together = "mixed" in scenario or "continual" in scenario
+    sets = [list(corruptions)] if together else [[name] for name in corruptions]
+    return [
+        Setup(CIFAR10_C, len(CIFAR10.classes), model, {"corruptions": c, "severities": [5]}, {}, source, scenario=scenario)
+        for model in ([options.backbone] if options.backbone else CIFAR_NETS)
+        for source in [make_source("cifar10", model, choices={"split": "train"}, **options.recipe)]
         for c in sets
     ]
 

@@ -1,4 +1,5 @@
-"""How an objective is descended: a plain step, or one that first climbs to the sharpest point nearby (SAM)."""
+"""How an objective is descended: a plain step, one that leans back to the source, or one that first climbs to the sharpest
+point nearby (SAM)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -41,6 +42,20 @@ class Descend(Update):
     def apply(self, look: Look, again: Again, weights: Weights, optimizer: Optimizer) -> Look:
         weights.backward(look.loss)
         optimizer.step()
+        weights.publish()
+        return look
+
+
+@dataclass(frozen=True)
+class Anchored(Update):
+    """One step down the gradient, then a share of the way back to the source: theta <- theta + share (theta_source - theta)."""
+
+    share: float = 0.01
+
+    def apply(self, look: Look, again: Again, weights: Weights, optimizer: Optimizer) -> Look:
+        weights.backward(look.loss)
+        optimizer.step()
+        weights.lean(self.share)
         weights.publish()
         return look
 

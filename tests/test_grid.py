@@ -17,7 +17,7 @@ import pytest
 
 from dualtta import records
 from dualtta.experiments import EXPERIMENTS, best_rates, debug
-from dualtta.grid import Cell, Place, compute, distinct, pending, run_cell, title, validate
+from dualtta.grid import WIRING, Cell, Place, compute, distinct, pending, run_cell, title, validate
 from dualtta.launch import LAUNCHERS
 from dualtta.running import overview, run_plan
 from dualtta.setups import Options, Setup
@@ -321,7 +321,7 @@ def test_every_experiment_is_a_list_of_sound_cells_with_the_papers_numbers_in_it
     from dualtta.methods import make_method
 
     for cell in cells:
-        make_method(cell.method, **{k: v for k, v in cell.settings.items() if k not in ("lr", "layer")})
+        make_method(cell.method, **{k: v for k, v in cell.settings.items() if k not in WIRING})
 
 
 def test_table_1_is_four_benchmarks_by_six_methods_by_three_seeds():

@@ -22,6 +22,7 @@ LOOSE = {
     "deyo": {"tau_plpd": 0.0},
     "deyo_dual": {"tau_plpd": 0.05},
     "eata": {"epsilon": 0.9},
+    "dual_variant": {"tau_sa": 0.05, "tau_sp": 0.1},
 }
 
 

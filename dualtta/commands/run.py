@@ -17,9 +17,12 @@ def run(
     datasets: str | None = None,
     protocol: str = "paper",
     limit: int | None = None,
+    repeats: int = 1,
     batch_size: int = 64,
     backbone: str | None = None,
     weights: str = "pretrained",
+    recipe: list[str] = [],  # noqa: B006 (read only)
+    candidate: list[str] = [],  # noqa: B006 (read only)
     speed: str = "safe",
     launcher: str = "local",
     jobs: int | None = None,
@@ -38,9 +41,12 @@ def run(
         datasets: Names, separated by commas; the experiment's own unless told.
         protocol: "paper" (one learning rate for all) or "own" (each baseline's own).
         limit: At most so many samples of a domain; marked in every output.
+        repeats: Passes over the same images, for a longer stream; marked in every output.
         batch_size: Samples in a batch.
         backbone: A model instead of the paper's.
         weights: A file below the data folder, or "pretrained" for the hub's.
+        recipe: Changes to the training of source models, such as epochs=30 batch_size=256.
+        candidate: Settings of the variant that `candidates` and `held-out` try, and of all in studies, such as marginal=10.
         speed: naive, safe (savings that change no result), compiled or fast (bfloat16 too); the last two on a GPU.
         launcher: local, processes, ray, or dry (shows the plan and its time).
         jobs: Cells at a time; as many as there are GPUs or cores unless told.
@@ -48,6 +54,7 @@ def run(
         workers: Processes that decode images for a cell.
         json: Print the table as JSON.
     """
+    from dualtta.deploy.model import parse_settings
     from dualtta.device import pick_device
     from dualtta.experiments import EXPERIMENTS, NOTES
     from dualtta.grid import Place
@@ -71,6 +78,9 @@ def run(
         datasets=_names(datasets),
         protocol=protocol,  # type: ignore[arg-type]
         limit=limit,
+        repeats=repeats,
+        recipe=parse_settings(recipe),
+        candidate=parse_settings(candidate) or None,
         batch_size=batch_size,
         backbone=backbone,
         weights=weights,
@@ -141,7 +151,8 @@ def heading(row: dict[str, Any]) -> str:
     """What a table is about; a subset is marked as one."""
     which = "+".join(map(str, [*(row["choices"].get("corruptions") or []), *(row["domains"] or [])]))
     seeds = f"{row['seeds']} seed{'s' if row['seeds'] > 1 else ''}"
-    size = f"{row['samples']:,} samples{' (a subset)' if row['subset'] else ''}, {seeds}"
+    passes = f" ({row['repeats']} passes over the same images)" if row["repeats"] > 1 else ""
+    size = f"{row['samples']:,} samples{' (a subset)' if row['subset'] else ''}{passes}, {seeds}"
     return f"{row['dataset']}{' ' + which if which else ''}, {row['model']}, {row['scenario']}: {size}"
 
 
@@ -181,7 +192,7 @@ def _check(options: Any) -> None:
         raise ValueError(f"there is no protocol {options.protocol!r}; {nearest(options.protocol, PROTOCOLS)}")
     if options.speed not in SPEEDS:
         raise ValueError(f"there is no speed {options.speed!r}; {nearest(options.speed, SPEEDS)}")
-    for name in ("limit", "batch_size"):
+    for name in ("limit", "repeats", "batch_size"):
         value = getattr(options, name)
         if value is not None and value < 1:
             raise ValueError(f"{name.replace('_', '-')} must be at least 1, not {value}")

@@ -6,6 +6,7 @@ from typing import Any
 from dualtta.core import Method
 from dualtta.methods.deyo import DeYO
 from dualtta.methods.deyo_dual import DeYODual
+from dualtta.methods.dual_variant import DualVariant
 from dualtta.methods.dualtta import DualTTA
 from dualtta.methods.eata import EATA
 from dualtta.methods.eata_dual import EATADual
@@ -26,6 +27,7 @@ METHODS: dict[str, type[Method]] = {
     "dualtta": DualTTA,
     "eata_dual": EATADual,
     "deyo_dual": DeYODual,
+    "dual_variant": DualVariant,
 }
 
 plug_in(METHODS, "method")

@@ -4,6 +4,7 @@ import hashlib
 import re
 import zipfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,15 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
 
 def file_hash(path: str | Path) -> str:
     """Names a file by what is in it."""
-    with Path(path).expanduser().open("rb") as file:
+    there = Path(path).expanduser()
+    about = there.stat()
+    return _file_hash(there, about.st_mtime_ns, about.st_size, about.st_ino)
+
+
+@cache
+def _file_hash(path: Path, *version: int) -> str:
+    """Read once for as long as the file is the same: a grid asks for every cell."""
+    with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

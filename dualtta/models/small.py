@@ -65,6 +65,11 @@ def resnet_tiny(classes: int) -> nn.Module:
     return SmallResNet(classes, (16, 32, 64, 128), (1, 1, 1, 1), nn.BatchNorm2d, stride=2)
 
 
+def resnet_tiny_gn(classes: int) -> nn.Module:
+    """The same with GroupNorm in groups of eight: samples are independent, as in the nets that collapse."""
+    return SmallResNet(classes, (16, 32, 64, 128), (1, 1, 1, 1), lambda width: nn.GroupNorm(8, width), stride=2)
+
+
 def resnet26_gn(classes: int) -> nn.Module:
     """The 26-layer CIFAR ResNet, 16, 32 and 64 channels, GroupNorm in groups of eight."""
     return SmallResNet(classes, (16, 32, 64), (4, 4, 4), lambda width: nn.GroupNorm(8, width))

@@ -112,6 +112,12 @@ class Weights:
             torch._foreach_add_([master for master, _ in moving], steps)
         self.publish()
 
+    def lean(self, share: float) -> None:
+        """Move the masters this share of the way back to the source; `publish` brings them into the model."""
+        with torch.no_grad():
+            if self.masters:
+                torch._foreach_lerp_(list(self.masters.values()), [self.source[name] for name in self.masters], share)
+
     def drift(self, importance: Mapping[str, Tensor]) -> Tensor:
         """Sum of importance * (value - source value)^2, differentiable."""
         terms = [(importance[n] * (p - self.source[n]).square()).sum() for n, p in self.params.items()]

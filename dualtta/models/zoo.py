@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from dualtta.data.preprocess import PREPROCESS, Preprocess
 from dualtta.models.checkpoint import in_order, put_weights, read_weights
 from dualtta.models.hub import published_weights
-from dualtta.models.small import resnet26_gn, resnet_tiny, vit_small_cifar
+from dualtta.models.small import resnet26_gn, resnet_tiny, resnet_tiny_gn, vit_small_cifar
 from dualtta.naming import plug_in
 
 PRETRAINED = "pretrained"  # weights by this name come from the hub
@@ -94,6 +94,7 @@ MODELS: dict[str, ModelSpec] = {
         arrange=in_order,  # its other published file names the layers differently, in the same order
     ),
     "resnet_tiny": ModelSpec("a ResNet of 4 blocks for digits of 28 x 28, BatchNorm", resnet_tiny, PREPROCESS["digits"]),
+    "resnet_tiny_gn": ModelSpec("the same net, GroupNorm", resnet_tiny_gn, PREPROCESS["digits"]),
     "resnet26_gn": ModelSpec("ResNet-26 for CIFAR's 32 x 32, GroupNorm", resnet26_gn, PREPROCESS["cifar10"]),
     "vit_small_cifar": ModelSpec(
         "a ViT of 8 blocks for CIFAR's 32 x 32, LayerNorm", vit_small_cifar, PREPROCESS["cifar10"], head="head"

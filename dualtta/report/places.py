@@ -25,7 +25,9 @@ def place_name(setting: Setting) -> str:
     severities = setting.choices.get("severities")
     at = [f"severity {'+'.join(_words(severities))}"] if which and severities else []
     what = " ".join([setting.dataset, "+".join(which)]).strip()
-    return ", ".join([what, *at, setting.model, setting.scenario])
+    repeats = setting.stream.get("repeats", 1)
+    passes = [f"{repeats} passes over the same images"] if repeats != 1 else []
+    return ", ".join([what, *at, setting.model, setting.scenario, *passes])
 
 
 def _words(values: Any) -> list[str]:

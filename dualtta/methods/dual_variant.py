@@ -1,0 +1,160 @@
+"""DualTTA with its open questions as switches: which samples are likely wrong, and what keeps one class from eating the others.
+
+Every field at its default is the method as printed; each other value is one departure, with its reason beside it. This is for
+studying: what the studies favour gets a name of its own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
+
+from dualtta.core import Memory, Probe, Selection, entropy, entropy_objective, one_of, within
+from dualtta.methods.dualtta import DualTTA
+from dualtta.updates import Anchored, Descend, Update
+
+AVERAGE = "average"  # n, the moving average of D+'s predictions: EATA's
+MARGINAL = "marginal"  # the moving average of everybody's predictions
+DROPS = "drops"  # the last drops under restyling
+EMA = "ema"  # the moving average of D+'s entropy: SAR's
+KEPT = 512  # drops that a quantile is taken over: eight batches of 64 follow a changing stream and still fix a 5 % tail
+KEEP = 0.9  # of a moving average at each step, as EATA and SAR have it
+RAREST = 10.0  # how many times a rare class may count: one wrong guess in a class never seen must not drown the batch
+
+
+@dataclass(frozen=True, kw_only=True)
+class DualVariant(DualTTA):
+    """DualTTA with other definitions of D- and remedies against collapse; as printed where nothing is switched."""
+
+    # D-: whose prediction breaks under restyling. A drop of 0.7 needs a confidence of 0.7, so as printed D- is small and right.
+    # "quantile": the `top` share of the stream's drops, whatever their size; "flip": another class is predicted;
+    # "never": D- is empty, unlike lam=0 also in what is counted
+    breaks_by: Literal["drop", "quantile", "flip", "never"] = one_of("drop", "quantile", "flip", "never")
+    tau_minus: float | None = within(None, -1, 1)  # D-'s own threshold, so that a lower one leaves D+ alone; None: tau_sp
+    top: float = within(0.05, 0, 1)  # about as many as the paper's figure has in D-
+    # entropy, as shares of ln C: wrong samples are seldom certain, and pushing up what is uncertain already gains nothing
+    minus_above: float = within(0.0, 0, 1)
+    minus_below: float | None = within(None, 0)
+    plus_below: float | None = within(None, 0)  # D+ without the uncertain, as the baselines have it
+
+    # remedies: any that stops one class from eating the others
+    epsilon: float | None = within(None, 0, 1)  # D+ without what is like the average prediction, |cos(p, n)| >= epsilon (EATA)
+    marginal: float = within(0.0, 0)  # weight of the entropy of the mean prediction, maximised: classes stay in use
+    marginal_past: float = within(0.0, 0, 1)  # the past's share in that mean: small or one-class batches have no spread
+    balance: float = within(0.0, 0)  # weights times (1 / (C q_k)) ** balance, q the running share of the predicted class
+    recovery: float = within(0.0, 0)  # back to the source below this moving average of entropy, in nats (SAR)
+    anchor: float = within(0.0, 0, 1)  # after a step, this share of the way back to the source: what it forgets comes back
+    cautious: float = within(0.0, 0)  # the loss times (mean confidence) ** cautious: small steps where little is known
+
+    @property
+    def update(self) -> Update:
+        return Anchored(self.anchor) if self.anchor else Descend()
+
+    def select(self, probe: Probe, memory: Memory) -> Selection:
+        may_rise, may_fall = self.unlikely(probe), self.likely(probe, memory)  # D- and D+ before anything is looked at
+        diff_sa = probe.drop("alter", kind=self.drop, suffice=may_rise | may_fall)
+        everybody = torch.ones_like(may_rise)
+        falls, stays = (diff_sa > self.tau_sa, diff_sa < self.tau_sa) if self.filter_sa else (everybody, everybody)
+        rest = everybody if self.breaks_by == "quantile" else (falls & may_fall) | (stays & may_rise)
+        diff_sp = probe.drop("preserve", kind=self.drop, suffice=rest)  # quantiles are of everybody
+        holds = diff_sp < self.tau_sp if self.filter_sp else everybody
+        plus = falls & holds & may_fall
+        minus = stays & self.breaks(probe, diff_sp, memory) & may_rise & ~plus
+        if not (self.filter_sa or self.filter_sp):
+            minus = ~everybody  # with no criterion left, nobody is likely incorrect
+
+        beta = (self.ent0 * probe.max_entropy - probe.entropy).exp()
+        alpha = beta + diff_sa.exp() + (self.diff0 - diff_sp).exp()
+        rarity = self.rarity(probe, memory)
+        return Selection.of(plus, alpha * rarity, minus, beta * rarity)
+
+    def likely(self, probe: Probe, memory: Memory) -> Tensor:
+        """Who may be in D+, by what the first forward says."""
+        may = torch.ones_like(probe.prediction, dtype=torch.bool)
+        if self.plus_below is not None:
+            may &= probe.entropy < self.plus_below * probe.max_entropy
+        if self.epsilon is not None and AVERAGE in memory:
+            may &= cosine_similarity(probe.probs, memory[AVERAGE][None], dim=1).abs() < self.epsilon
+        if self.drop == "absolute" and self.filter_sa:
+            may &= probe.confidence > self.tau_sa  # a drop cannot exceed the confidence p_k
+        return may
+
+    def unlikely(self, probe: Probe) -> Tensor:
+        """Who may be in D-, by what the first forward says."""
+        may = torch.ones_like(probe.prediction, dtype=torch.bool)
+        if self.breaks_by == "never":
+            return ~may
+        if self.minus_above:
+            may &= probe.entropy > self.minus_above * probe.max_entropy
+        if self.minus_below is not None:
+            may &= probe.entropy < self.minus_below * probe.max_entropy
+        if self.drop == "absolute" and self.filter_sp and self.breaks_by == "drop":
+            may &= probe.confidence > self.threshold
+        return may
+
+    @property
+    def threshold(self) -> float:
+        return self.tau_sp if self.tau_minus is None else self.tau_minus
+
+    def breaks(self, probe: Probe, diff_sp: Tensor, memory: Memory) -> Tensor:
+        """Whose prediction does not survive restyling."""
+        if not self.filter_sp:
+            return torch.ones_like(diff_sp, dtype=torch.bool)
+        if self.breaks_by == "flip":
+            return probe.flips("preserve")
+        if self.breaks_by == "quantile":
+            seen = window(diff_sp, memory)
+            return diff_sp > (seen.quantile(1 - self.top) if len(seen) else torch.inf)
+        return diff_sp > self.threshold
+
+    def rarity(self, probe: Probe, memory: Memory) -> Tensor:
+        """(1 / (C q_k)) ** balance: 1 while all classes are predicted equally often, or none has been."""
+        if not self.balance or MARGINAL not in memory:
+            return torch.ones_like(probe.entropy)
+        share = memory[MARGINAL][probe.prediction] * memory[MARGINAL].numel()
+        return share.clamp_min(1 / RAREST) ** -self.balance
+
+    def objective(self, probe: Probe, selection: Selection, memory: Memory) -> Tensor:
+        loss = entropy_objective(probe, selection, self.lam, self.reduction)
+        if self.marginal and not selection.empty():
+            mean = probe.live_logits.softmax(1).mean(0)
+            past = memory.get(MARGINAL)
+            mean = mean if past is None else self.marginal_past * past + (1 - self.marginal_past) * mean
+            tiny = torch.finfo(mean.dtype).tiny  # the logarithm of a class nobody has has no gradient
+            loss = loss - self.marginal * entropy(mean.clamp_min(tiny).log()[None]).squeeze()
+        return loss * probe.confidence.mean() ** self.cautious if self.cautious else loss
+
+    def remember(self, probe: Probe, selection: Selection, memory: Memory) -> Memory:
+        new: dict[str, Tensor] = {}
+        size, _ = selection.sizes
+        if self.epsilon is not None and size:
+            new[AVERAGE] = torch.where(selection.plus[:, None], probe.probs, 0.0).sum(0) / size
+        if self.marginal or self.balance:
+            new[MARGINAL] = probe.probs.mean(0)
+        if self.recovery and size:
+            new[EMA] = torch.where(selection.plus, probe.entropy, 0.0).sum() / size
+        moved = {name: moving(memory, name, value) for name, value in new.items()}
+        if self.breaks_by == "quantile":
+            moved[DROPS] = window(probe.drops["preserve"], memory)[-KEPT:]
+        return {**memory, **moved}
+
+    def lost(self, memory: Memory) -> bool:
+        return EMA in memory and bool(memory[EMA] < self.recovery)
+
+
+def moving(memory: Mapping[str, Tensor], name: str, value: Tensor) -> Tensor:
+    """The moving average after one more value; the first value where there is none yet.
+
+    >>> moving({"a": torch.tensor(1.0)}, "a", torch.tensor(2.0))
+    tensor(1.1000)
+    """
+    return KEEP * memory[name] + (1 - KEEP) * value if name in memory else value
+
+
+def window(drops: Tensor, memory: Memory) -> Tensor:
+    """The remembered drops and these; what is not finite is nobody's."""
+    drops = drops[drops.isfinite()]
+    return torch.cat([memory[DROPS].to(drops), drops]) if DROPS in memory else drops

@@ -1,0 +1,121 @@
+"""One table over all benchmarks, for a README: methods below each other, benchmarks beside each other, from records alone.
+
+A number is the mean over a benchmark's cells of the mean over seeds; with groups, their mean and the worst. Only cells that
+every method of the column has are taken, and the table says how many, on how many samples, and what the paper reports.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from dualtta.files import write_bytes
+from dualtta.protocols import Protocol
+from dualtta.report.gather import Setting
+from dualtta.report.labels import changes, follows_own, name, rank
+from dualtta.report.paper import reported
+from dualtta.report.places import place_key
+
+BEGIN, END = "<!-- results -->", "<!-- end of results -->"
+NOTHING = ("source", "norm")  # have no learning rate: the same under either protocol
+
+
+@dataclass
+class Column:
+    """A benchmark: a dataset on a model in a scenario, over its cells."""
+
+    dataset: str
+    model: str
+    scenario: str
+    repeats: int
+    cells: dict[str, dict[str, Setting]] = field(default_factory=dict)  # method -> place -> setting
+
+    @property
+    def title(self) -> str:
+        passes = f", {self.repeats} passes" if self.repeats > 1 else ""
+        return f"{self.dataset}, {self.model}, {self.scenario}{passes}"
+
+    @property
+    def shared(self) -> list[str]:
+        """Places that all methods have."""
+        each = [set(places) for places in self.cells.values()]
+        return sorted(set.intersection(*each)) if each else []
+
+    def value(self, method: str) -> str:
+        places = self.cells.get(method)
+        if not places or not self.shared:
+            return ""
+        some = [places[place] for place in self.shared]
+        grouped = all(setting.has_groups for setting in some)
+        measures = ("mean_of_groups", "worst_group") if grouped else ("accuracy",)
+        means = [np.mean([np.mean(list(setting.each(key).values())) for setting in some]) for key in measures]
+        paper = self.reported(method, grouped)
+        return " / ".join(f"{100 * mean:.1f}" for mean in means) + (f" ({paper})" if paper else "")
+
+    def reported(self, method: str, grouped: bool) -> str:
+        """The paper's, where it has this benchmark; averages over 15 corruptions or 12 pairs stand beside no part of them."""
+        whole = len(self.shared) == {"pacs": 12, "office_home": 12}.get(self.dataset, 1)
+        if self.scenario != "mild" or self.repeats > 1 or not whole:
+            return ""
+        found = [
+            reported("benchmarks", method, self.dataset, column=column)
+            for column in (("avg", "worst") if grouped else ("avg",))
+        ]
+        return " / ".join(f"{one.value:.1f}" for one in found if one)
+
+    def note(self) -> str:
+        settings = [self.cells[method][place] for method in self.cells for place in self.shared]
+        seeds = sorted({len(setting.seeds) for setting in settings})
+        samples = sorted({setting.samples for setting in settings})
+        size = f"{samples[0]:,}" if len(samples) == 1 else f"{samples[0]:,} to {samples[-1]:,}"
+        subset = " (a subset)" if any(setting.about["subset"] for setting in settings) else ""
+        many = "" if len(self.shared) == 1 else f"{len(self.shared)} cells of "
+        return f"{self.title}: {many}{size} samples{subset}, {'/'.join(map(str, seeds))} seed{'s' if seeds[-1] > 1 else ''}"
+
+
+def columns(settings: Iterable[Setting], protocol: Protocol = "own", methods: Sequence[str] = ()) -> list[Column]:
+    """Benchmarks with every method at its protocol's settings; whatever was set otherwise is another table's."""
+    found: dict[tuple[str, str, str, int], Column] = {}
+    for setting in settings:
+        own = setting.method in NOTHING or follows_own(setting) == (protocol == "own") or not _two_rates(setting)
+        if changes(setting) or not own or (methods and setting.method not in methods):
+            continue
+        repeats = int(setting.stream.get("repeats", 1))
+        key = (setting.dataset, setting.model, setting.scenario, repeats)
+        at = found.setdefault(key, Column(*key)).cells.setdefault(setting.method, {})
+        at[place_key(setting)] = setting
+    return [column for _, column in sorted(found.items()) if column.shared]
+
+
+def _two_rates(setting: Setting) -> bool:
+    """Whether the protocols differ for this method."""
+    from dualtta.protocols import BASELINES
+
+    return setting.method in BASELINES
+
+
+def to_markdown(settings: Iterable[Setting], protocol: Protocol = "own", methods: Sequence[str] = ()) -> str:
+    """The table and what has to be said below it."""
+    found = columns(settings, protocol, methods)
+    if not found:
+        raise ValueError(f"no records at the settings of the protocol {protocol!r}: `dualtta run` them, or choose the other")
+    rows = sorted({method for column in found for method in column.cells}, key=rank)
+    lines = ["| |" + "|".join(f" {column.title} " for column in found) + "|", "| --- |" + " --- |" * len(found)]
+    lines += [f"| {name(row)} |" + "|".join(f" {column.value(row)} " for column in found) + "|" for row in rows]
+    said = [f"- {column.note()}" for column in found]
+    rates = "its authors' learning rate" if protocol == "own" else "the paper's one learning rate"
+    head = (
+        "Accuracy in %, mean over cells and seeds (with groups: their mean / the worst); in brackets what the paper reports. "
+    )
+    return "\n".join([*lines, "", head + f"Every baseline has {rates}.", "", *said])
+
+
+def put_into(path: Path, table: str) -> None:
+    """Replace what stands between the two marks of a Markdown file."""
+    text = path.read_text(encoding="utf-8")
+    before, begun, rest = text.partition(BEGIN)
+    _, ended, after = rest.partition(END)
+    if not begun or not ended:
+        raise ValueError(f"{path} has no place for the table: put the lines {BEGIN} and {END} where it belongs")
+    write_bytes(path, f"{before}{BEGIN}\n{table}\n{END}{after}".encode())
