@@ -1,8 +1,8 @@
 """dualtta makes an image classifier adapt itself to the data it meets, without labels.
 
 >>> import dualtta
->>> sorted(dualtta.METHODS)[:3]
-['deyo', 'deyo_dual', 'dualtta']
+>>> sorted(dualtta.METHODS)[:4]
+['deyo', 'deyo_dual', 'dual_variant', 'dualtta']
 """
 
 from importlib import import_module
