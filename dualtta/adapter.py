@@ -130,7 +130,7 @@ class Adapter:
         if self._update is not None and useful and not self.net.examined(x.shape):
             sound.insist()
             self.net.examine(x, self._feature_views())
-        self.net.compile(self._feature_views())
+        self.net.compile(self._feature_views(), len(x))
 
     def _graph(self, x: Tensor) -> bool | None:
         """Whether the first forward keeps its graph: where the whole batch needs it, or most of the last one did.

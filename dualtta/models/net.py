@@ -190,13 +190,16 @@ class Net:
             return NONE
         return Shortcuts(independent=not self.coupled() and holds(free), above=holds(starts))
 
-    def compile(self, views: Iterable[FeatureView]) -> None:
-        """From now on the passes are compiled, where that was asked for. Blended statistics are set by hooks, and stay."""
+    def compile(self, views: Iterable[FeatureView], size: int) -> None:
+        """From now on the passes are compiled, where that was asked for, on a first batch of this size.
+
+        Blended statistics are set by hooks, and stay."""
         blended = not isinstance(self.statistics, str) and bool(self.batch_norms)
-        if not self.speed.compile or blended or isinstance(self._passes, Compiled):
+        if not self.speed.compile or size < 2 or blended or isinstance(self._passes, Compiled):
             return
         names = {self.layer_of(view) for view in views}
-        self._passes = Compiled(self.model, names.pop() if len(names) == 1 else None, **self.speed.compile_options())
+        layer = names.pop() if len(names) == 1 else None
+        self._passes = Compiled(self.model, layer, size if self.coupled() else None, **self.speed.compile_options())
 
     def coupled(self, lone: bool = False) -> bool:
         """Whether BatchNorm makes the samples of a batch influence each other."""

@@ -90,11 +90,17 @@ class Tap:
 
 
 class Compiled(Passes):
-    """A model's passes through `torch.compile`, each compiled once for every number of samples from two on."""
+    """A model's passes through `torch.compile`, each compiled once for every number of samples from two on.
 
-    def __init__(self, model: nn.Module, layer: str | None, **options: Any) -> None:
+    `size`: for batches of this size alone. Kernels that know their size are faster, and where samples influence each other all
+    passes are of whole batches; a stream's shorter last batch then goes as it is, which is cheaper than compiling for it.
+    """
+
+    def __init__(self, model: nn.Module, layer: str | None, size: int | None = None, **options: Any) -> None:
         super().__init__(model)
-        self._tap, self._layer = Tap(), layer
+        self._tap, self._layer, self._size = Tap(), layer, size
+        if size is not None:
+            options["dynamic"] = False
         self._whole: Callable[[Tensor], tuple[Any, Any]] = torch.compile(self._run_whole, **options)
         self._above: Callable[[Tensor, Tensor], Any] = torch.compile(self._run_above, **options)
 
@@ -111,15 +117,24 @@ class Compiled(Passes):
 
     def whole(self, x: Tensor, names: Iterable[str]) -> tuple[Any, Maps]:
         wanted = set(names)
-        if len(x) < 2 or not wanted <= {self._layer} or wanted & self._overwritten:
+        if not self._takes(x) or not wanted <= {self._layer} or wanted & self._overwritten:
             return super().whole(x, wanted)
-        output, seen = self._run(self._whole, _any_size(x))
+        output, seen = self._run(self._whole, self._sized(x))
         return output, {name: feature_map(name, seen).detach() for name in wanted}
 
     def above(self, name: str, few: Tensor, z: Tensor) -> Any:
-        if len(z) < 2 or name != self._layer:
+        if not self._takes(z) or name != self._layer:
             return super().above(name, few, z)
-        return self._run(self._above, few.clone(), _any_size(z))
+        return self._run(self._above, few.clone(), self._sized(z))
+
+    def _takes(self, x: Tensor) -> bool:
+        return len(x) >= 2 if self._size is None else len(x) == self._size
+
+    def _sized(self, x: Tensor) -> Tensor:
+        """Unless it is fixed, the number of samples is no constant to compile in."""
+        if self._size is None:
+            torch._dynamo.maybe_mark_dynamic(x, 0)
+        return x
 
     def _run(self, compiled: Callable[..., Any], *inputs: Tensor) -> Any:
         with ExitStack() as stack:
@@ -130,12 +145,6 @@ class Compiled(Passes):
 
     def _forget(self) -> None:
         self._tap.put = self._tap.seen = None
-
-
-def _any_size(x: Tensor) -> Tensor:
-    """The number of samples is no constant to compile in."""
-    torch._dynamo.maybe_mark_dynamic(x, 0)
-    return x
 
 
 def padded(x: Tensor, to: int) -> Tensor:
