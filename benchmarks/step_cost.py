@@ -38,14 +38,10 @@ from dualtta.methods.eata import EATA
 from dualtta.methods.sar import SAR
 from dualtta.methods.tent import Tent
 from dualtta.models.zoo import MODELS
-from dualtta.speed import SPEEDS, Speed
+from dualtta.speed import SPEEDS
 
 ABOVE, SELECTED = 0.45, 0.258  # the paper's shares
 NETS = ("resnet50", "resnet50_gn", "vit_base_patch16_224")
-EVERY = {
-    **SPEEDS,
-    "half": Speed(precision="bf16", channels_last=True),  # without compiling
-}
 
 
 def first(share: float, like: Tensor) -> Tensor:
@@ -166,7 +162,7 @@ def measure(name: str, methods: list[str], speeds: list[str], device: str, repea
     yield Cost(name, "plain", "", BATCH, ms, 1e3 * BATCH / ms, 1.0, 1.0, 1.0, 0.0, memory)
     for method in methods:
         for speed in speeds:
-            adapter = dualtta.adapt(model, METHODS[method](), lr=1e-9, speed=EVERY[speed])
+            adapter = dualtta.adapt(model, METHODS[method](), lr=1e-9, speed=SPEEDS[speed])
             made = measured(adapter, x, plain, device, repeats, unit)
             if PROFILE:
                 profiled(adapter, x, device)
@@ -174,8 +170,9 @@ def measure(name: str, methods: list[str], speeds: list[str], device: str, repea
             del adapter
             gc.collect()
             if device == "cuda":
-                torch._dynamo.reset()
                 torch.cuda.empty_cache()
+    if device == "cuda":
+        torch._dynamo.reset()  # methods share what was compiled of a model
 
 
 def measured(adapter: dualtta.Adapter, x: Tensor, plain: Callable[[], Tensor], device: str, repeats: int, unit: float) -> Cost:
@@ -250,7 +247,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=list(NETS))
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
-    parser.add_argument("--speeds", nargs="+", default=["naive", "safe"], choices=list(EVERY))
+    parser.add_argument("--speeds", nargs="+", default=["naive", "safe"], choices=list(SPEEDS))
     parser.add_argument("--batch", type=int, default=BATCH)
     parser.add_argument("--classes", type=int, default=1000)
     parser.add_argument("--repeats", type=int, default=5)

@@ -82,6 +82,7 @@ class Place:
     device: str = "cpu"
     threads: int = 1  # of one cell on the CPU: sums are taken in another order with another number
     workers: int = 0  # that decode images for one cell
+    sources: Path | None = None  # of source models; None: below `out`
 
     def home(self, dataset: str) -> Path | None:
         """The folder of a dataset: below the data folder by one of its names, or the data folder itself."""
@@ -102,7 +103,7 @@ class Place:
 
     @property
     def models(self) -> Path:
-        return self.out / "models"
+        return self.sources or self.out / "models"
 
 
 # other names under which people keep a dataset

@@ -433,7 +433,7 @@ def test_agreement_is_up_to_rounding():
 
 
 def test_a_speed_is_a_word_or_its_parts():
-    assert find_speed("fast", cuda=False) == SPEEDS["safe"]
+    assert find_speed("fast", cuda=False) == find_speed("half", cuda=False) == SPEEDS["safe"]
     assert find_speed("fast", cuda=True).compile
     with pytest.raises(ValueError, match="no speed 'quick'"):
         dualtta.adapt(small_net(), speed="quick")
@@ -467,12 +467,12 @@ def test_compiled_passes_give_the_same_and_are_compiled_once_for_every_number_of
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("norm", ["batch", "group"])
-@pytest.mark.parametrize("speed", ["safe", "compiled", "fast"])
+@pytest.mark.parametrize("speed", ["safe", "half", "compiled", "fast"])
 def test_speeds_agree_on_a_gpu(speed, norm):
     xs = [x.cuda() for x in small_stream(4, 32)]
     options = {"lr": 1e-3, **LOOSE["dualtta"]}
     naive, quick = (dualtta.adapt(small_net(norm).cuda(), "dualtta", speed=s, **options) for s in ("naive", speed))
-    near = 0.1 if speed == "fast" else 1e-2
+    near = 0.1 if speed in ("half", "fast") else 1e-2
     for a, b in zip(run(naive, xs), run(quick, xs), strict=True):
         assert b.logits.device.type == "cuda"
         assert (a.logits - b.logits.float()).abs().max() < near * a.logits.abs().max()

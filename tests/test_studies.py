@@ -25,7 +25,7 @@ from dualtta.studies import CANDIDATE, CHANGES, MINUS, REMEDIES, STUDIES
 sys.path.insert(0, str(Path(__file__).parent))
 from made_records import make_rows, write_record
 
-TUNING = ("gap", "study-settings", "study-minus", "study-collapse", "candidates")
+TUNING = ("gap", "study-settings", "study-minus", "study-collapse", "trials", "candidates")
 
 
 # the grids

@@ -23,6 +23,7 @@ SWITCHES = {
     "bounded": {"breaks_by": "flip", "minus_above": 0.1, "minus_below": 0.9, "plus_below": 0.8},
     "redundancy": {"epsilon": 0.9},
     "marginal": {"marginal": 2.0},
+    "crowd": {"crowd": 2.0},
     "running marginal": {"marginal": 2.0, "marginal_past": 0.9},
     "balance": {"balance": 1.0},
     "recovery": {"recovery": 1.0},
@@ -168,16 +169,26 @@ def test_marginal_entropy_is_in_the_loss():
     x = small_stream()[0]
     plain, weighed = adapter_of().step(x), adapter_of(marginal=3.0).step(x)
     mean = plain.logits.softmax(1).mean(0)
+    torch.testing.assert_close(weighed.loss, plain.loss + 3.0 * len(x) * (mean * mean.log()).sum())
+    plain, weighed = adapter_of(reduction="mean").step(x), adapter_of(marginal=3.0, reduction="mean").step(x)
     torch.testing.assert_close(weighed.loss, plain.loss + 3.0 * (mean * mean.log()).sum())
 
 
 def test_the_running_marginal_counts_the_past():
     first, second = small_stream()[:2]
-    adapter, plain = adapter_of(marginal=1.0, marginal_past=0.9, lr=1e-9), adapter_of(lr=1e-9)
+    adapter = adapter_of(marginal=1.0, marginal_past=0.9, lr=1e-9, reduction="mean")
+    plain = adapter_of(lr=1e-9, reduction="mean")
     a, b = adapter.step(first), adapter.step(second)
     plain.step(first)
-    p = 0.9 * a.logits.softmax(1).mean(0) + 0.1 * b.logits.softmax(1).mean(0)
-    torch.testing.assert_close(b.loss, plain.step(second).loss + (p * p.log()).sum(), rtol=1e-4, atol=1e-4)
+    p = 0.9 * torch.full((10,), 0.1) + 0.1 * a.logits.softmax(1).mean(0)  # equal shares before the first batch
+    p = 0.9 * p + 0.1 * b.logits.softmax(1).mean(0)
+    torch.testing.assert_close(b.loss, plain.step(second).loss + 10 * (p * p.log()).sum(), rtol=1e-4, atol=1e-4)
+
+
+def test_the_crowd_is_counted_in_equal_shares():
+    xs = small_stream()
+    for a, b in zip(run(adapter_of(crowd=2.0), xs), run(adapter_of(epsilon=2.0 / 10**0.5), xs), strict=True):
+        assert torch.equal(a.plus, b.plus)
 
 
 def test_rare_classes_count_more_and_never_without_bound():

@@ -42,7 +42,7 @@ def adapt(
         save_every: Seconds between two saves of the state.
         device: cpu, cuda, cuda:1, ...; unless told, the first GPU where there is one.
         seed: Of the method's random draws.
-        speed: naive, safe (savings that change no result), compiled or fast (bfloat16 too); the last two on a GPU.
+        speed: naive, safe (savings that change no result); on a GPU half (bfloat16), compiled, or fast (both).
         json: Print a summary as JSON.
     """
     from dualtta.deploy import adapt_folder

@@ -21,6 +21,7 @@ def run(
     batch_size: int = 64,
     backbone: str | None = None,
     weights: str = "pretrained",
+    models: Path | None = None,
     recipe: list[str] = [],  # noqa: B006 (read only)
     candidate: list[str] = [],  # noqa: B006 (read only)
     speed: str = "safe",
@@ -45,9 +46,10 @@ def run(
         batch_size: Samples in a batch.
         backbone: A model instead of the paper's.
         weights: A file below the data folder, or "pretrained" for the hub's.
+        models: The folder of source models, for several runs to share; OUT/models unless told.
         recipe: Changes to the training of source models, such as epochs=30 batch_size=256.
         candidate: Settings of the variant that `candidates` and `held-out` try, and of all in studies, such as marginal=10.
-        speed: naive, safe (savings that change no result), compiled or fast (bfloat16 too); the last two on a GPU.
+        speed: naive, safe (savings that change no result); on a GPU half (bfloat16), compiled, or fast (both).
         launcher: local, processes, ray, or dry (shows the plan and its time).
         jobs: Cells at a time; as many as there are GPUs or cores unless told.
         device: cpu or cuda; cuda where there is one unless told.
@@ -71,7 +73,7 @@ def run(
     if root is not None and not root.is_dir():
         raise ValueError(f"there is no folder {root}: name the folder of your data with --root")
     on = device if device and launcher == "ray" else str(pick_device(device))  # a cluster may have what this machine has not
-    place = Place(out or Path("results", experiment), root, on, 1, _workers(workers, on))
+    place = Place(out or Path("results", experiment), root, on, 1, _workers(workers, on), models)
     options = Options(
         seeds=tuple(_numbers("seeds", seeds)),
         methods=_names(methods),

@@ -17,7 +17,8 @@ from dualtta.methods.dualtta import DualTTA
 from dualtta.updates import Anchored, Descend, Update
 
 AVERAGE = "average"  # n, the moving average of D+'s predictions: EATA's
-MARGINAL = "marginal"  # the moving average of everybody's predictions
+MARGINAL = "marginal"  # the moving average of everybody's predictions, from equal shares on
+SHARES = "shares"  # the same, of the last few batches
 DROPS = "drops"  # the last drops under restyling
 EMA = "ema"  # the moving average of D+'s entropy: SAR's
 KEPT = 512  # drops that a quantile is taken over: eight batches of 64 follow a changing stream and still fix a 5 % tail
@@ -42,8 +43,9 @@ class DualVariant(DualTTA):
 
     # remedies: any that stops one class from eating the others
     epsilon: float | None = within(None, 0, 1)  # D+ without what is like the average prediction, |cos(p, n)| >= epsilon (EATA)
+    crowd: float | None = within(None, 0)  # the same, epsilon = crowd / sqrt(C): one sure class of C equal ones is 1 / sqrt(C)
     marginal: float = within(0.0, 0)  # weight of the entropy of the mean prediction, maximised: classes stay in use
-    marginal_past: float = within(0.0, 0, 1)  # the past's share in that mean: small or one-class batches have no spread
+    marginal_past: float = within(0.0, 0, 0.9999)  # the past's share in that mean: small or one-class batches have no spread
     balance: float = within(0.0, 0)  # weights times (1 / (C q_k)) ** balance, q the running share of the predicted class
     recovery: float = within(0.0, 0)  # back to the source below this moving average of entropy, in nats (SAR)
     anchor: float = within(0.0, 0, 1)  # after a step, this share of the way back to the source: what it forgets comes back
@@ -76,8 +78,9 @@ class DualVariant(DualTTA):
         may = torch.ones_like(probe.prediction, dtype=torch.bool)
         if self.plus_below is not None:
             may &= probe.entropy < self.plus_below * probe.max_entropy
-        if self.epsilon is not None and AVERAGE in memory:
-            may &= cosine_similarity(probe.probs, memory[AVERAGE][None], dim=1).abs() < self.epsilon
+        epsilon = self.epsilon if self.crowd is None else self.crowd / probe.probs.shape[1] ** 0.5
+        if epsilon is not None and AVERAGE in memory:
+            may &= cosine_similarity(probe.probs, memory[AVERAGE][None], dim=1).abs() < epsilon
         if self.drop == "absolute" and self.filter_sa:
             may &= probe.confidence > self.tau_sa  # a drop cannot exceed the confidence p_k
         return may
@@ -112,31 +115,38 @@ class DualVariant(DualTTA):
 
     def rarity(self, probe: Probe, memory: Memory) -> Tensor:
         """(1 / (C q_k)) ** balance: 1 while all classes are predicted equally often, or none has been."""
-        if not self.balance or MARGINAL not in memory:
+        if not self.balance or SHARES not in memory:
             return torch.ones_like(probe.entropy)
-        share = memory[MARGINAL][probe.prediction] * memory[MARGINAL].numel()
+        share = memory[SHARES][probe.prediction] * memory[SHARES].numel()
         return share.clamp_min(1 / RAREST) ** -self.balance
 
     def objective(self, probe: Probe, selection: Selection, memory: Memory) -> Tensor:
         loss = entropy_objective(probe, selection, self.lam, self.reduction)
         if self.marginal and not selection.empty():
-            mean = probe.live_logits.softmax(1).mean(0)
-            past = memory.get(MARGINAL)
-            mean = mean if past is None else self.marginal_past * past + (1 - self.marginal_past) * mean
+            mean = self.mean_prediction(probe.live_logits.softmax(1), memory)
             tiny = torch.finfo(mean.dtype).tiny  # the logarithm of a class nobody has has no gradient
-            loss = loss - self.marginal * entropy(mean.clamp_min(tiny).log()[None]).squeeze()
+            # a long memory moves little in one batch, so its entropy pushes as much harder; a sum is over everybody
+            weight = self.marginal / (1 - self.marginal_past) * (len(probe.entropy) if self.reduction == "sum" else 1)
+            loss = loss - weight * entropy(mean.clamp_min(tiny).log()[None]).squeeze()
         return loss * probe.confidence.mean() ** self.cautious if self.cautious else loss
+
+    def mean_prediction(self, probs: Tensor, memory: Memory) -> Tensor:
+        """Of the past and this batch; before the first, all classes have equal shares."""
+        past = memory.get(MARGINAL, torch.full_like(probs[0], 1 / probs.shape[1]))
+        return self.marginal_past * past + (1 - self.marginal_past) * probs.mean(0)
 
     def remember(self, probe: Probe, selection: Selection, memory: Memory) -> Memory:
         new: dict[str, Tensor] = {}
         size, _ = selection.sizes
-        if self.epsilon is not None and size:
+        if (self.epsilon is not None or self.crowd is not None) and size:
             new[AVERAGE] = torch.where(selection.plus[:, None], probe.probs, 0.0).sum(0) / size
-        if self.marginal or self.balance:
-            new[MARGINAL] = probe.probs.mean(0)
+        if self.balance:
+            new[SHARES] = probe.probs.mean(0)
         if self.recovery and size:
             new[EMA] = torch.where(selection.plus, probe.entropy, 0.0).sum() / size
         moved = {name: moving(memory, name, value) for name, value in new.items()}
+        if self.marginal:
+            moved[MARGINAL] = self.mean_prediction(probe.probs, memory)
         if self.breaks_by == "quantile":
             moved[DROPS] = window(probe.drops["preserve"], memory)[-KEPT:]
         return {**memory, **moved}

@@ -76,9 +76,24 @@ def resnet26_gn(classes: int) -> nn.Module:
 
 
 def vit_small_cifar(classes: int) -> nn.Module:
-    """A ViT on 4 x 4 patches of 32 x 32 images: eight blocks of 256 channels, LayerNorm."""
+    """A ViT for 32 x 32 images: 64 tokens, eight blocks of 256 channels, LayerNorm.
+
+    The tokens come from three convolutions without norm layers: cut into plain patches, 50,000 images do not suffice.
+    """
+    from timm.layers import PatchEmbed
     from timm.models.vision_transformer import VisionTransformer
 
+    def stem(embed_dim: int, **settings: Any) -> nn.Module:
+        embed: nn.Module = PatchEmbed(embed_dim=embed_dim, **settings)
+        embed.proj = nn.Sequential(
+            nn.Conv2d(3, embed_dim // 4, 3, padding=1),
+            nn.GELU(),
+            nn.Conv2d(embed_dim // 4, embed_dim // 2, 3, stride=2, padding=1),
+            nn.GELU(),
+            nn.Conv2d(embed_dim // 2, embed_dim, 3, stride=2, padding=1),
+        )
+        return embed
+
     settings: dict[str, Any] = {"img_size": 32, "patch_size": 4, "embed_dim": 256, "depth": 8, "num_heads": 4, "mlp_ratio": 2}
-    net: nn.Module = VisionTransformer(num_classes=classes, **settings)
+    net: nn.Module = VisionTransformer(num_classes=classes, embed_layer=stem, **settings)
     return net

@@ -64,7 +64,7 @@ _TINY = Recipe(
     preprocess="digits",
 )  # fmt: skip
 _CIFAR = Recipe(
-    epochs=100, lr=0.1, weight_decay=5e-4, batch_size=128, schedule="cosine", warmup=1, augment="crop_flip", keep="last",
+    epochs=40, lr=0.1, weight_decay=5e-4, batch_size=256, schedule="cosine", warmup=1, augment="crop_flip", keep="last",
     holdout=0.02, reports=("test",), preprocess="cifar10",
 )  # fmt: skip
 
@@ -75,7 +75,7 @@ RECIPES: dict[str, Recipe] = {
     "pacs": Recipe(epochs=30, holdout=0.1),
     "office_home": Recipe(epochs=30, holdout=0.1),
     "cifar10": _CIFAR,
-    "cifar10/vit_small_cifar": replace(_CIFAR, epochs=150, lr=1e-3, optimizer="adamw", weight_decay=0.05, warmup=10),
+    "cifar10/vit_small_cifar": replace(_CIFAR, epochs=50, lr=1e-3, optimizer="adamw", weight_decay=0.05, warmup=5),
     "digits": _TINY,
     "colored_digits": replace(_TINY, preprocess="colored_mnist"),
 }
