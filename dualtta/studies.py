@@ -69,6 +69,7 @@ STEPS: dict[bool, tuple[tuple[str, float], ...]] = {
 }
 GUARDS: dict[str, Settings] = {
     "crowd": {"crowd": 1.3},
+    "balance": {"balance": 1.0},
     "crowd, flip": {"crowd": 1.3, "breaks_by": "flip", "lam": 1.0},
     "crowd, leaning": {"crowd": 1.3, "anchor": 0.01},
     "marginal": {"marginal": 1.0, "marginal_past": 0.99},
@@ -265,7 +266,8 @@ def verdict(options: Options) -> list[Cell]:
             if scenario == "continual" and setup.dataset == IMAGENET_C:
                 continue  # not among the runs
             cells += setup.cells(options.methods or NINE, some)
-            cells += setup.cells([VARIANT], some, **for_classes(setup, chosen))
+            if options.methods is None or options.candidate:  # methods by name alone: the baselines, beforehand
+                cells += setup.cells([VARIANT], some, **for_classes(setup, chosen))
     return held_out(cells)
 
 

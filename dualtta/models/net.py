@@ -48,6 +48,8 @@ class Net:
         if self.micro_batch and self.coupled():
             raise ValueError('micro_batch= needs independent samples, and BatchNorm mixes them: statistics="source" does not')
         self._plain = self._passes = Passes(model)
+        self._size: int | None = None  # of the batches that passes are compiled for; None: any
+        self._restyled = _restyled
         self.forwarded = 0
         if layer is not None:
             self._module(layer)
@@ -119,7 +121,8 @@ class Net:
         name = self.layer_of(view)
         layout = self._layout(name, self._module(name), z)
         if rows is None:
-            return view.transform(z, draws, *layout, memory)
+            transform = self._restyled if len(z) == self._size else _restyled
+            return transform(view, z, draws, *layout, memory)
         return view.transform_some(z, draws, *layout, memory, rows)
 
     def parts(self, x: Tensor) -> tuple[Tensor, ...]:
@@ -199,7 +202,9 @@ class Net:
             return
         names = {self.layer_of(view) for view in views}
         layer = names.pop() if len(names) == 1 else None
-        self._passes = Compiled(self.model, layer, size if self.coupled() else None, **self.speed.compile_options())
+        if self.coupled():  # all passes are of whole batches
+            self._size, self._restyled = size, torch.compile(_restyled, dynamic=False, backend=self.speed.backend or "inductor")
+        self._passes = Compiled(self.model, layer, self._size, **self.speed.compile_options())
 
     def coupled(self, lone: bool = False) -> bool:
         """Whether BatchNorm makes the samples of a batch influence each other."""
@@ -275,3 +280,9 @@ class Net:
                 "logits=lambda z: torch.cat([torch.zeros_like(z), z], 1)"
             )
         return logits
+
+
+def _restyled(
+    view: FeatureView, z: Tensor, draws: Draws, channel: int, prefix: int, memory: Mapping[str, Tensor]
+) -> tuple[Tensor, dict[str, Tensor]]:
+    return view.transform(z, draws, channel, prefix, memory)

@@ -107,7 +107,8 @@ class Compiled(Passes):
     def _run_whole(self, x: Tensor) -> tuple[Any, Any]:
         self._tap.put = None
         output = self.model(x)
-        return output, self._tap.seen
+        # read here so that another adapter's code is not taken for this one's: hooks are not compared
+        return output, None if self._layer is None else self._tap.seen
 
     def _run_above(self, few: Tensor, z: Tensor) -> Any:
         self._tap.put = z

@@ -95,5 +95,5 @@ def vit_small_cifar(classes: int) -> nn.Module:
         return embed
 
     settings: dict[str, Any] = {"img_size": 32, "patch_size": 4, "embed_dim": 256, "depth": 8, "num_heads": 4, "mlp_ratio": 2}
-    net: nn.Module = VisionTransformer(num_classes=classes, embed_layer=stem, **settings)
+    net: nn.Module = VisionTransformer(num_classes=classes, embed_layer=stem, drop_path_rate=0.1, **settings)
     return net

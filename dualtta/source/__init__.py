@@ -19,6 +19,7 @@ from torch import nn
 from dualtta import state
 from dualtta.data.preprocess import PREPROCESS, Preprocess
 from dualtta.data.registry import DATASETS, needs_root
+from dualtta.data.registry import settings as settings_of
 from dualtta.device import pick_device
 from dualtta.files import write_bytes
 from dualtta.models.checkpoint import file_hash, put_weights, read_weights
@@ -102,7 +103,10 @@ def make_source(
     if weights is None:
         weights = usual_weights if published else "random"
     start = None if weights == "random" else weights
-    return Source(dataset, chosen, dict(choices or {}), start, recipe_for(dataset, chosen, **recipe), seed, limit)
+    part = dict(choices or {})
+    if "split" in settings_of(dataset):
+        part.setdefault("split", "train")  # said or not, it is the same model
+    return Source(dataset, chosen, part, start, recipe_for(dataset, chosen, **recipe), seed, limit)
 
 
 def train(

@@ -4,7 +4,7 @@ All that is random is drawn from (seed, epoch), so a run that was interrupted me
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,10 @@ class Images:
         chunks = [np.arange(start, min(start + 256, len(dataset))) for start in range(0, len(dataset), 256)]
         return cls(dataset, preprocess, augment, torch.cat([pixels for _, pixels in _load(plain, chunks, None)]))
 
+    def on(self, device: torch.device) -> "Images":
+        """With what is kept in memory on that device, where it is cut and mirrored faster."""
+        return self if self.cached is None else replace(self, cached=self.cached.to(device))
+
     def batches(self, size: int) -> Iterator[tuple[Ints, Tensor]]:
         """All images in their order, as they are."""
         plain = Images(self.dataset, self.preprocess, "none", self.cached)
@@ -62,10 +66,13 @@ class Images:
         if self.augment == "resized_crop_flip" and draws is not None:
             return _stack([resized_crop_flip(self.dataset.image(int(i)), self.preprocess, draws[i]) for i in rows])
         if self.cached is not None:
-            found = self.cached[torch.from_numpy(rows)]
+            found = self.cached[torch.from_numpy(rows).to(self.cached.device)]
         else:
             found = _stack([self.preprocess.pixels(self.dataset.image(int(i))) for i in rows])
-        return crop_flip(found, draws[rows]) if self.augment == "crop_flip" and draws is not None else found
+        if draws is None or not self.augment.startswith("crop_flip"):
+            return found
+        moved = crop_flip(found, draws[rows])
+        return cut_out(moved, draws[rows]) if self.augment == "crop_flip_cut" else moved
 
 
 class _Batches(TorchDataset[Tensor | str]):
@@ -126,12 +133,29 @@ def crop_flip(pixels: Tensor, draws: Draws) -> Tensor:
     """
     size, _, height, width = pixels.shape
     padded = torch.nn.functional.pad(pixels, (PAD, PAD, PAD, PAD))
-    u = torch.from_numpy(draws)
+    u = torch.from_numpy(draws).to(pixels.device)
     down, right = ((u[:, i, None] * (2 * PAD + 1)).long() for i in (0, 1))  # (B, 1)
-    columns = torch.where(u[:, 2, None] < 0.5, torch.arange(width).flip(0), torch.arange(width)) + right  # (B, W)
-    rows = torch.arange(height) + down  # (B, H)
-    picked = padded[torch.arange(size)[:, None, None], :, rows[:, :, None], columns[:, None, :]]  # (B, H, W, 3)
+    across = torch.arange(width, device=pixels.device)
+    columns = torch.where(u[:, 2, None] < 0.5, across.flip(0), across) + right  # (B, W)
+    rows = torch.arange(height, device=pixels.device) + down  # (B, H)
+    each = torch.arange(size, device=pixels.device)
+    picked = padded[each[:, None, None], :, rows[:, :, None], columns[:, None, :]]  # (B, H, W, 3)
     return picked.permute(0, 3, 1, 2).contiguous()
+
+
+def cut_out(pixels: Tensor, draws: Draws) -> Tensor:
+    """Each image with a square of half its side blackened, around a point drawn anywhere: parts of it lie outside.
+
+    >>> cut_out(torch.ones(1, 1, 4, 4, dtype=torch.uint8), np.array([[0, 0, 0, 0.5, 0.5]])).sum().item()
+    12
+    """
+    height, width = pixels.shape[2:]
+    u = torch.from_numpy(draws).to(pixels.device)
+    inside = [
+        ((torch.arange(side, device=pixels.device) + 0.5 - u[:, i, None] * side).abs() <= side / 4)  # (B, side)
+        for side, i in ((height, 3), (width, 4))
+    ]
+    return pixels.masked_fill((inside[0][:, :, None] & inside[1][:, None, :])[:, None], 0)
 
 
 def resized_crop_flip(picture: Any, preprocess: Preprocess, draws: Draws) -> Tensor:

@@ -8,7 +8,7 @@ from dualtta.naming import nearest
 CHOICES: dict[str, tuple[str, ...]] = {
     "optimizer": ("sgd", "adamw"),
     "schedule": ("constant", "cosine"),
-    "augment": ("none", "crop_flip", "resized_crop_flip"),
+    "augment": ("none", "crop_flip", "crop_flip_cut", "resized_crop_flip"),
     "keep": ("best", "last"),
 }
 
@@ -59,6 +59,7 @@ class Recipe:
             raise ValueError("to keep the best epoch there must be validation images: holdout above 0, or keep='last'")
 
 
+CUT = "crop_flip_cut"
 _TINY = Recipe(
     epochs=10, lr=0.05, weight_decay=5e-4, schedule="cosine", augment="none", keep="last", reports=("test",),
     preprocess="digits",
@@ -75,7 +76,7 @@ RECIPES: dict[str, Recipe] = {
     "pacs": Recipe(epochs=30, holdout=0.1),
     "office_home": Recipe(epochs=30, holdout=0.1),
     "cifar10": _CIFAR,
-    "cifar10/vit_small_cifar": replace(_CIFAR, epochs=50, lr=1e-3, optimizer="adamw", weight_decay=0.05, warmup=5),
+    "cifar10/vit_small_cifar": replace(_CIFAR, optimizer="adamw", epochs=60, lr=1e-3, weight_decay=0.05, warmup=5, augment=CUT),
     "digits": _TINY,
     "colored_digits": replace(_TINY, preprocess="colored_mnist"),
 }

@@ -61,6 +61,7 @@ class Fit:
     def run(self, train: Images, valid: Images | None, checkpoint: Path, about: dict[str, Any], announce: Announce) -> None:
         """Train to the last epoch, from the last checkpoint where there is one that belongs to `about`."""
         self.resume(checkpoint, about)
+        train, valid = train.on(self.device), None if valid is None else valid.on(self.device)
         with own_randomness():
             for epoch in range(len(self.history) + 1, self.recipe.epochs + 1):
                 began = time.perf_counter()
