@@ -197,7 +197,8 @@ class Adapter:
         recovered = self.method.lost(self.memory)
         if recovered:
             self._restore(self.weights.source, {})
-            self.memory = self._first_memory
+            kept = {name: self.memory[name] for name in self.method.survives if name in self.memory}
+            self.memory = {**self._first_memory, **kept}
             self.recoveries += 1
         return not taken.selection.empty(), False, recovered, backwards
 

@@ -131,6 +131,11 @@ class Probe:
         self.observed: dict[str, Tensor] = {}
         self.graphed = len(x) if graph else 0  # samples whose graph a backward goes through
 
+    @property
+    def coupled(self) -> bool:
+        """Whether BatchNorm makes the samples of this batch influence each other."""
+        return self._net.coupled(self._lone)
+
     @cached_property
     def live_logits(self) -> Tensor:
         """The logits of the whole batch, with their gradient."""
@@ -263,6 +268,7 @@ class Method(ABC):
     statistics: ClassVar[Literal["batch", "source"]] = "batch"  # what BatchNorm normalises by
     needs: ClassVar[Literal["selected", "everybody"]] = "selected"  # whose gradient the objective asks for
     pointwise: ClassVar[bool] = False  # `select` judges each sample by itself: SAM may look again at a part of the batch
+    survives: ClassVar[tuple[str, ...]] = ()  # what of the memory a return to the source leaves
     spare: float = within(0.0, 0, 1)  # the share of the depth, from the output down, whose norm layers are left alone
 
     def __post_init__(self) -> None:

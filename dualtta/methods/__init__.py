@@ -8,6 +8,7 @@ from dualtta.methods.deyo import DeYO
 from dualtta.methods.deyo_dual import DeYODual
 from dualtta.methods.dual_variant import DualVariant
 from dualtta.methods.dualtta import DualTTA
+from dualtta.methods.dualtta_safe import DualTTASafe
 from dualtta.methods.eata import EATA
 from dualtta.methods.eata_dual import EATADual
 from dualtta.methods.norm import Norm
@@ -25,6 +26,7 @@ METHODS: dict[str, type[Method]] = {
     "sar": SAR,
     "deyo": DeYO,
     "dualtta": DualTTA,
+    "dualtta_safe": DualTTASafe,
     "eata_dual": EATADual,
     "deyo_dual": DeYODual,
     "dual_variant": DualVariant,

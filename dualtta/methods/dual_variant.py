@@ -6,29 +6,35 @@ studying: what the studies favour gets a name of its own.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from math import exp
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from dualtta.core import Memory, Probe, Selection, entropy, entropy_objective, one_of, within
+from dualtta.core import Memory, Probe, Reduction, Selection, entropy, entropy_objective, one_of, within
 from dualtta.methods.dualtta import DualTTA
 from dualtta.updates import Anchored, Descend, Update
 
 AVERAGE = "average"  # n, the moving average of D+'s predictions: EATA's
 MARGINAL = "marginal"  # the moving average of everybody's predictions, from equal shares on
 SHARES = "shares"  # the same, of the last few batches
+RECENT, USUAL, SEEN = "recent", "usual", "seen"  # mean predictions over about a batch of 64 and over all, and of how many
 DROPS = "drops"  # the last drops under restyling
 EMA = "ema"  # the moving average of D+'s entropy: SAR's
 KEPT = 512  # drops that a quantile is taken over: eight batches of 64 follow a changing stream and still fix a 5 % tail
 KEEP = 0.9  # of a moving average at each step, as EATA and SAR have it
+WINDOW, PRIOR, HORIZON = 64, 1280, 6400  # samples: what is recent, what equal shares count for at first, what all is at most
 RAREST = 10.0  # how many times a rare class may count: one wrong guess in a class never seen must not drown the batch
 
 
 @dataclass(frozen=True, kw_only=True)
 class DualVariant(DualTTA):
     """DualTTA with other definitions of D- and remedies against collapse; as printed where nothing is switched."""
+
+    # "auto": the sum where BatchNorm couples the samples, whose statistics re-centre what a step shifts; else the mean
+    reduction: Literal["sum", "mean", "auto"] = one_of("sum", "mean", "auto")  # type: ignore[assignment]
 
     # D-: whose prediction breaks under restyling. A drop of 0.7 needs a confidence of 0.7, so as printed D- is small and right.
     # "quantile": the `top` share of the stream's drops, whatever their size; "flip": another class is predicted;
@@ -47,9 +53,12 @@ class DualVariant(DualTTA):
     marginal: float = within(0.0, 0)  # weight of the entropy of the mean prediction, maximised: classes stay in use
     marginal_past: float = within(0.0, 0, 0.9999)  # the past's share in that mean: small or one-class batches have no spread
     balance: float = within(0.0, 0)  # weights times (1 / (C q_k)) ** balance, q the running share of the predicted class
+    steady: float | None = within(None, 0)  # no step where recent predictions are further than this from usual ones: see `calm`
     recovery: float = within(0.0, 0)  # back to the source below this moving average of entropy, in nats (SAR)
     anchor: float = within(0.0, 0, 1)  # after a step, this share of the way back to the source: what it forgets comes back
     cautious: float = within(0.0, 0)  # the loss times (mean confidence) ** cautious: small steps where little is known
+
+    survives: ClassVar[tuple[str, ...]] = (RECENT, USUAL, SEEN)
 
     @property
     def update(self) -> Update:
@@ -57,6 +66,9 @@ class DualVariant(DualTTA):
 
     def select(self, probe: Probe, memory: Memory) -> Selection:
         may_rise, may_fall = self.unlikely(probe), self.likely(probe, memory)  # D- and D+ before anything is looked at
+        if self.steady is not None:
+            calm = self.calm(*self.shares(probe.probs, memory)[:2])
+            may_rise, may_fall = may_rise & calm, may_fall & calm
         diff_sa = probe.drop("alter", kind=self.drop, suffice=may_rise | may_fall)
         everybody = torch.ones_like(may_rise)
         falls, stays = (diff_sa > self.tau_sa, diff_sa < self.tau_sa) if self.filter_sa else (everybody, everybody)
@@ -84,6 +96,23 @@ class DualVariant(DualTTA):
         if self.drop == "absolute" and self.filter_sa:
             may &= probe.confidence > self.tau_sa  # a drop cannot exceed the confidence p_k
         return may
+
+    def calm(self, recent: Tensor, usual: Tensor) -> Tensor:
+        """Whether the last samples' mean prediction is like the usual one, or like equal shares: |difference|^2 <= steady.
+
+        Where labels come sorted, or one class begins to eat the others, it is like neither. In a shuffled stream the distance is
+        that of about 139 samples from their mean, below 0.02; in sorted ones it is 0.1 and more. There no filter helps: what is
+        sure is of the crowd, and what is not of the crowd is wrong.
+        """
+        away = torch.minimum((recent - usual).square().sum(), (recent - 1 / len(recent)).square().sum())
+        return away <= (self.steady or 0.0)
+
+    def shares(self, probs: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean predictions, recent ones with this batch, usual ones before it, and how many those are of."""
+        mean, keep = probs.mean(0), exp(-len(probs) / WINDOW)
+        recent = keep * memory[RECENT] + (1 - keep) * mean if RECENT in memory else mean
+        equal = torch.full_like(mean, 1 / len(mean))
+        return recent, memory.get(USUAL, equal), memory.get(SEEN, mean.new_tensor(float(PRIOR)))
 
     def unlikely(self, probe: Probe) -> Tensor:
         """Who may be in D-, by what the first forward says."""
@@ -121,12 +150,13 @@ class DualVariant(DualTTA):
         return share.clamp_min(1 / RAREST) ** -self.balance
 
     def objective(self, probe: Probe, selection: Selection, memory: Memory) -> Tensor:
-        loss = entropy_objective(probe, selection, self.lam, self.reduction)
+        reduction: Reduction = ("sum" if probe.coupled else "mean") if self.reduction == "auto" else self.reduction
+        loss = entropy_objective(probe, selection, self.lam, reduction)
         if self.marginal and not selection.empty():
             mean = self.mean_prediction(probe.live_logits.softmax(1), memory)
             tiny = torch.finfo(mean.dtype).tiny  # the logarithm of a class nobody has has no gradient
             # a long memory moves little in one batch, so its entropy pushes as much harder; a sum is over everybody
-            weight = self.marginal / (1 - self.marginal_past) * (len(probe.entropy) if self.reduction == "sum" else 1)
+            weight = self.marginal / (1 - self.marginal_past) * (len(probe.entropy) if reduction == "sum" else 1)
             loss = loss - weight * entropy(mean.clamp_min(tiny).log()[None]).squeeze()
         return loss * probe.confidence.mean() ** self.cautious if self.cautious else loss
 
@@ -138,13 +168,18 @@ class DualVariant(DualTTA):
     def remember(self, probe: Probe, selection: Selection, memory: Memory) -> Memory:
         new: dict[str, Tensor] = {}
         size, _ = selection.sizes
-        if (self.epsilon is not None or self.crowd is not None) and size:
+        if (self.epsilon, self.crowd, self.steady) != (None, None, None) and size:
             new[AVERAGE] = torch.where(selection.plus[:, None], probe.probs, 0.0).sum(0) / size
         if self.balance:
             new[SHARES] = probe.probs.mean(0)
         if self.recovery and size:
             new[EMA] = torch.where(selection.plus, probe.entropy, 0.0).sum() / size
         moved = {name: moving(memory, name, value) for name, value in new.items()}
+        if self.steady is not None:
+            recent, usual, seen = self.shares(probe.probs, memory)
+            seen = (seen + len(probe.probs)).clamp_max(HORIZON)
+            share = len(probe.probs) / seen
+            moved |= {RECENT: recent, USUAL: (1 - share) * usual + share * probe.probs.mean(0), SEEN: seen}
         if self.marginal:
             moved[MARGINAL] = self.mean_prediction(probe.probs, memory)
         if self.breaks_by == "quantile":
@@ -152,6 +187,8 @@ class DualVariant(DualTTA):
         return {**memory, **moved}
 
     def lost(self, memory: Memory) -> bool:
+        if self.steady is not None and AVERAGE in memory:  # what was learnt so far was learnt of another mixture of classes
+            return not bool(self.calm(memory[RECENT], memory[USUAL]))
         return EMA in memory and bool(memory[EMA] < self.recovery)
 
 
