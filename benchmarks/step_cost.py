@@ -11,11 +11,12 @@ counted on the CPU; `forwards` and `backwards` are samples in units of the batch
 itself holds, on a GPU. What the collapse alarm asks of the source model (a quarter of a forward, while predictions are
 concentrated) is left out, because random weights would keep it asking.
 
-`--overhead` is of a batch of one, on the CPU, by one thread, with the sample selected and with it not. A call is timed in turn
-with the bare passes it reports: `backwards` forwards that keep their graph, each with a backward from the sum of the logits to the
-parameters that adapt, and `forwards` less `backwards` forwards without a graph, by a copy of the model in eval(). (A view that
-starts at its layer is a whole forward here: the layers below see the one sample there is.) The overhead is the median, over
---repeats such pairs, of the call less the bare passes: all else, the views, the loss and the optimiser's step among it.
+`--overhead` is of single samples, on the CPU, by one thread, by the methods as they are, with settings that select every one
+and with ones that select none. A call is timed in turn with the bare passes that it reports, by a copy of the model in eval():
+`backwards` forwards that keep their graph, each with a backward from the sum of the logits to the parameters that adapt, and
+`forwards` less `backwards` forwards without a graph. (A view that starts at its layer is a whole forward here: the layers below
+see the one sample there is.) The overhead is the median, over --repeats such pairs, of the call less the bare passes: all the
+rest, with the views, the loss and the optimiser's step.
 """
 
 import argparse
@@ -226,7 +227,7 @@ def main() -> None:
         for name in args.models or TINY:
             model, side = build(name, args.classes)
             speeds = {speed: EVERY[speed] for speed in args.speeds or ["safe"]}
-            yield from overheads(name, model, torch.randn(1, 3, side, side), args.methods, speeds, args.repeats or 300)
+            yield from overheads(name, model, torch.randn(16, 3, side, side), args.methods, speeds, args.repeats or 300)
 
     rows: list[Any] = []
     for row in host() if args.overhead else costs():

@@ -1,6 +1,7 @@
 """The parameters that adapt: what they were, what they are, and float32 masters where the model is narrower."""
 
 import hashlib
+import math
 from collections.abc import Mapping
 from functools import cached_property
 
@@ -25,7 +26,7 @@ class Weights:
             for name, p in self.params.items()
         }
         self.source = self.values()
-        self._doubts: list[Tensor] = []  # flags on the device, read by `settle`
+        self._doubts: list[Tensor] = []  # numbers on the device that must be finite, read by `settle`
 
         self.buffers = dict(model.named_buffers())
         self.source_buffers = {name: buffer.detach().clone() for name, buffer in self.buffers.items()}
@@ -63,8 +64,8 @@ class Weights:
         """Bring the masters' values into the model; `settle` says whether they are finite there."""
         narrow = self._bring()
         if self.params:
-            norm = get_total_norm([master.detach() for master in self.masters.values()])
-            self._doubts += [norm.isfinite(), *(p.isfinite().all() for p in narrow)]
+            with torch.no_grad():
+                self._doubts += torch._foreach_norm([*self.masters.values(), *narrow], torch.inf)
 
     def _bring(self) -> list[Tensor]:
         """The masters' values, into those parameters that are narrower; returns these."""
@@ -85,7 +86,7 @@ class Weights:
         A gradient that is not finite makes the parameters so. Asked once an update: the host waits for the device here.
         """
         doubts, self._doubts = self._doubts, []
-        if doubts and not bool(torch.stack(doubts).all()):
+        if doubts and not all(map(math.isfinite, torch.stack(doubts).tolist())):
             raise NonFinite("a loss, a gradient or a parameter would not be finite")
 
     def gradient(self, loss: Tensor) -> dict[str, Tensor]:
@@ -99,7 +100,7 @@ class Weights:
         if not loss.requires_grad:
             raise ValueError("no gradient comes through the model's forward: it runs under no_grad, or never uses what adapts")
         grads = self.gradient(loss)
-        self._doubts.append(loss.detach().isfinite())
+        self._doubts.append(loss.detach())
         for name, master in self.masters.items():
             master.grad = grads.get(name)
 

@@ -21,11 +21,15 @@ def shuffle_patches(x: Tensor, keys: Tensor, grid: tuple[int, int]) -> Tensor:
     """
     rows, cols = grid
     h, w = x.shape[2] // rows * rows, x.shape[3] // cols * cols
-    patches = rearrange(x[:, :, :h, :w], "b c (r h) (q w) -> b (r q) c h w", r=rows, q=cols)
+    whole = (h, w) == x.shape[2:]
+    patches = rearrange(x if whole else x[:, :, :h, :w], "b c (r h) (q w) -> b (r q) c h w", r=rows, q=cols)
     order = keys.argsort(dim=1)  # (B, patches)
     moved = patches[torch.arange(len(x), device=x.device)[:, None], order]
+    shuffled = rearrange(moved, "b (r q) c h w -> b c (r h) (q w)", r=rows, q=cols)
+    if whole:
+        return shuffled
     out = x.clone()
-    out[:, :, :h, :w] = rearrange(moved, "b (r q) c h w -> b c (r h) (q w)", r=rows, q=cols)
+    out[:, :, :h, :w] = shuffled
     return out
 
 
