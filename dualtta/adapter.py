@@ -9,14 +9,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD
 
 from dualtta import state
 from dualtta.collapse import ADVICE, CHECK_EVERY, CollapseWarning, collapsing, compare, suspicious, watch
 from dualtta.core import Memory, Method, Probe, Selection, Step
 from dualtta.methods import method_name, settings
+from dualtta.models.momentum import Momentum, Undo
 from dualtta.models.net import Net
-from dualtta.models.undo import MOMENTUM, Undo, momenta
 from dualtta.models.weights import NonFinite, Weights
 from dualtta.naming import nearest
 from dualtta.updates import Look
@@ -34,7 +33,7 @@ class Adapter:
         self.net, self.method, self.weights = net, method, weights
         self.lr, self.momentum, self.seed = lr, momentum, seed
         self._update = method.update if weights.params else None
-        self._optimizer = _sgd(weights, lr, momentum) if self._update else None
+        self._optimizer = Momentum(weights, lr, momentum) if self._update else None
         self._undo = Undo(weights, self._optimizer) if self._optimizer else None
         self._first_memory = memory
         self._generator = torch.Generator()
@@ -164,7 +163,8 @@ class Adapter:
         """Look once more, among those selected before; only at them where that is the same."""
         if self.method.pointwise and not self.method.views and self.net.shortcuts(x.shape).independent:
             rows = among.taking.nonzero().squeeze(1)
-            x, among = x[rows], among.rows(rows)
+            if len(rows) < len(x):
+                x, among = x[rows], among.rows(rows)
         return self._look(x, drawn, graph=not self.net.micro_batch, among=among)
 
     def _learn(self, look: Look, again: Callable[[Selection], Look]) -> tuple[bool, bool, bool, int]:
@@ -225,16 +225,10 @@ class Adapter:
         finally:
             self.weights.assign(now)
 
-    def _buffers(self) -> dict[str, Tensor]:
-        """The optimiser's momentum, by parameter name."""
-        return momenta(self._optimizer, self.weights) if self._optimizer else {}
-
-    def _restore(self, values: Mapping[str, Tensor], buffers: Mapping[str, Tensor]) -> None:
+    def _restore(self, values: Mapping[str, Tensor], velocity: Mapping[str, Tensor]) -> None:
         self.weights.assign(values)
         if self._optimizer:
-            self._optimizer.state.clear()
-            for name, buffer in buffers.items():
-                self._optimizer.state[self.weights.masters[name]] = {MOMENTUM: buffer.clone()}
+            self._optimizer.velocity = {name: value.clone() for name, value in velocity.items()}
 
     def reset(self) -> None:
         """Back to the source model: parameters, buffers, optimiser, memory, random numbers and counts."""
@@ -246,7 +240,7 @@ class Adapter:
         """Write all state to one safetensors file; an adapter made the same way continues from it bit for bit."""
         groups: dict[str, Mapping[str, Tensor]] = {
             "weights": self.weights.values(),
-            "momentum": self._buffers(),
+            "momentum": self._optimizer.velocity if self._optimizer else {},
             "buffers": self.weights.changed_buffers(),
             "memory": self.memory,
             "random": {"state": self._generator.get_state()},
@@ -311,8 +305,3 @@ class Sound:
             self._event.synchronize()
         if not (cmath.isfinite(self._total.item()) or self._x.isfinite().all()):
             raise ValueError("the input holds NaN or Inf: leave such samples out, or repair them before they are normalised")
-
-
-def _sgd(weights: Weights, lr: float, momentum: float) -> SGD:
-    fused = all(master.device.type in ("cpu", "cuda") for master in weights.masters.values())  # one kernel for all
-    return SGD(weights.masters.values(), lr=lr, momentum=momentum, fused=fused)

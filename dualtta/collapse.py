@@ -74,4 +74,5 @@ def _average(memory: Memory, key: str, shares: Tensor, size: int) -> Memory:
     if f"{key}.seen" not in memory:
         return {**memory, f"{key}.seen": torch.tensor(float(size)), f"{key}.shares": shares}
     seen, before = memory[f"{key}.seen"] + size, memory[f"{key}.shares"]  # the first is on the host, which needs it
-    return {**memory, f"{key}.seen": seen, f"{key}.shares": before + (shares - before) * (size / min(seen.item(), WINDOW))}
+    pace = min(1.0, size / min(seen.item(), WINDOW))
+    return {**memory, f"{key}.seen": seen, f"{key}.shares": before + (shares - before) * pace}

@@ -173,31 +173,28 @@ class Probe:
         are left out, and nothing else changes.
         """
         asked = suffice if suffice is not None and self._shortcuts.independent else only
-        rows = None if asked is None else asked.nonzero().squeeze(1)
-        rows = None if rows is not None and len(rows) == len(self._x) else rows
+        found = None if asked is None else asked.nonzero()  # the host waits for it
+        rows = None if found is None or len(found) == len(self._x) else found.squeeze(1)
         draws = self._drawn(name)  # also where nobody is looked at: the next batch draws the same either way
         with torch.no_grad():
             logits = self._view_logits(name, draws, rows, alone=only is not None)
         probs = self.probs[:0] if logits is None else widen(logits).softmax(1)
         self._seen[name] = probs, rows
-        confidence, prediction = (self.confidence, self.prediction) if rows is None else (self.confidence[rows], self.prediction[rows])
+        confidence, prediction = of_rows(self.confidence, rows), of_rows(self.prediction, rows)
         drops = confidence - probs.gather(1, prediction[:, None]).squeeze(1)
         if kind == "relative":
             drops = drops / confidence
-        self.drops[name] = self._spread(drops, rows, math.nan)
+        self.drops[name] = self._among_all(drops, rows, math.nan)
         return self.drops[name]
 
     def flips(self, name: str) -> Tensor:
         """Who is predicted to be of another class under a view whose drop was asked for; nobody who was not looked at."""
         probs, rows = self._seen[name]
-        prediction = self.prediction if rows is None else self.prediction[rows]
-        return self._spread(probs.argmax(1) != prediction, rows, False)
+        return self._among_all(probs.argmax(1) != of_rows(self.prediction, rows), rows, False)
 
-    def _spread(self, values: Tensor, rows: Tensor | None, others: float) -> Tensor:
-        """Values of these rows among the whole batch; the others get `others`."""
-        if rows is None:
-            return values
-        return values.new_full((len(self._x),), others).index_copy_(0, rows, values)
+    def _among_all(self, values: Tensor, rows: Tensor | None, others: float) -> Tensor:
+        """What these rows have, in the whole batch; the others have `others`."""
+        return values if rows is None else values.new_full((len(self._x),), others).index_copy_(0, rows, values)
 
     def drift(self, importance: Memory) -> Tensor:
         """Sum of F (theta - theta_source)^2 over the adapted parameters, with F[name] the importance of each."""
@@ -210,7 +207,7 @@ class Probe:
             return None
         if isinstance(view, InputView):
             seen = view.transform(x, draws)
-            return self._net(seen if rows is None else seen[rows], lone=self._lone)
+            return self._net(of_rows(seen, rows), lone=self._lone)
         assert isinstance(view, FeatureView)
         memory = {key.removeprefix(f"{name}."): value for key, value in self._memory.items() if key.startswith(f"{name}.")}
         z = self._maps.get(self._net.layer_of(view))
@@ -223,7 +220,7 @@ class Probe:
         else:
             own = x[rows] if alone and rows is not None else x
             logits, observed = self._net.through(view, own, draws, memory, lone=self._lone)
-            logits = logits if alone or rows is None else logits[rows]
+            logits = logits if alone else of_rows(logits, rows)
         self.observed |= {f"{name}.{key}": value for key, value in observed.items()}
         return logits
 
@@ -237,6 +234,11 @@ class Probe:
             return self._draws[name]
         narrow = x.device.type == "mps"  # the one device without float64
         return tuple(d.to(x.device, torch.float32 if narrow else d.dtype, non_blocking=True) for d in self._draws[name])
+
+
+def of_rows(values: Tensor, rows: Tensor | None) -> Tensor:
+    """What these rows have; None: all of them, without a copy."""
+    return values if rows is None else values[rows]
 
 
 def entropy(log_p: Tensor) -> Tensor:

@@ -7,7 +7,6 @@ from functools import cached_property
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import get_total_norm
 
 
 class NonFinite(ArithmeticError):
@@ -25,6 +24,7 @@ class Weights:
             name: p if p.dtype in (torch.float32, torch.float64) else p.detach().float().requires_grad_()
             for name, p in self.params.items()
         }
+        self._narrow = [name for name, p in self.params.items() if p is not self.masters[name]]
         self.source = self.values()
         self._doubts: list[Tensor] = []  # numbers on the device that must be finite, read by `settle`
 
@@ -69,12 +69,12 @@ class Weights:
 
     def _bring(self) -> list[Tensor]:
         """The masters' values, into those parameters that are narrower; returns these."""
-        narrow = [name for name, p in self.params.items() if p is not self.masters[name]]
-        with torch.no_grad():
-            for name in narrow:
-                self.params[name].copy_(self.masters[name])
+        narrow: list[Tensor] = [self.params[name] for name in self._narrow]
+        if narrow:
+            with torch.no_grad():
+                torch._foreach_copy_(narrow, [self.masters[name] for name in self._narrow])
         torch.clear_autocast_cache()  # or a surrounding autocast would go on with the old values
-        return [self.params[name] for name in narrow]
+        return narrow
 
     def forget_doubts(self) -> None:
         """What was published has been taken back: whether it was finite is nobody's concern any more."""
@@ -109,7 +109,8 @@ class Weights:
         with torch.no_grad():
             moving = [(master, master.grad) for master in self.masters.values() if master.grad is not None]
             grads = [grad for _, grad in moving]
-            steps = torch._foreach_mul(grads, rho / (get_total_norm(grads) + 1e-12))
+            norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))
+            steps = torch._foreach_mul(grads, rho / (norm + 1e-12))
             torch._foreach_add_([master for master, _ in moving], steps)
         self.publish()
 

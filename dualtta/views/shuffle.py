@@ -21,16 +21,14 @@ def shuffle_patches(x: Tensor, keys: Tensor, grid: tuple[int, int]) -> Tensor:
     """
     rows, cols = grid
     h, w = x.shape[2] // rows * rows, x.shape[3] // cols * cols
-    whole = (h, w) == x.shape[2:]
-    patches = rearrange(x if whole else x[:, :, :h, :w], "b c (r h) (q w) -> b (r q) c h w", r=rows, q=cols)
+    if (h, w) != x.shape[2:]:
+        out = x.clone()
+        out[:, :, :h, :w] = shuffle_patches(x[:, :, :h, :w], keys, grid)
+        return out
+    patches = rearrange(x, "b c (r h) (q w) -> b (r q) c h w", r=rows, q=cols)
     order = keys.argsort(dim=1)  # (B, patches)
     moved = patches[torch.arange(len(x), device=x.device)[:, None], order]
-    shuffled = rearrange(moved, "b (r q) c h w -> b c (r h) (q w)", r=rows, q=cols)
-    if whole:
-        return shuffled
-    out = x.clone()
-    out[:, :, :h, :w] = shuffled
-    return out
+    return rearrange(moved, "b (r q) c h w -> b c (r h) (q w)", r=rows, q=cols)
 
 
 @dataclass(frozen=True)

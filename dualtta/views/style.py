@@ -48,7 +48,7 @@ def spread(values: Tensor) -> Tensor:
 def extend(memory: Mapping[str, Tensor], key: str, value: Tensor) -> dict[str, Tensor]:
     """Count one more `value` into the running mean and sum of squared deviations kept in memory (Welford)."""
     if f"{key}.count" not in memory:
-        return {f"{key}.count": value.new_ones(()), f"{key}.mean": value, f"{key}.squares": torch.zeros_like(value)}
+        return {f"{key}.count": value.new_ones(()), f"{key}.mean": value.clone(), f"{key}.squares": torch.zeros_like(value)}
     count, mean, squares = (memory[f"{key}.{kept}"] for kept in ("count", "mean", "squares"))
     count, gap = count + 1, value - mean
     moved = mean + gap / count
@@ -94,6 +94,8 @@ class Style(FeatureView):
         else:
             u_sigma, s_sigma = spread(u), spread(s)
         if rows is not None:
+            if not len(rows):
+                return z[:0], observed  # nobody is looked at, but the stream's deviation counts everybody
             draws, (first, u, s) = tuple(d[rows] for d in draws), (first[rows], u[rows], s[rows])
         eps_u, eps_s = (d.to(wide).reshape(-1, *[1] * (first.ndim - 1)) for d in draws)
         styled = restyle(first[:, :, prefix:] if prefix else first, (u, s), (u + eps_u * u_sigma, s + eps_s * s_sigma))
