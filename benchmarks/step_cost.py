@@ -32,6 +32,7 @@ from typing import Any
 import timm
 import torch
 from fixed_shares import METHODS, Shares
+from overhead import NETS as TINY
 from overhead import Overhead, overheads
 from rich.console import Console
 from rich.table import Table
@@ -45,7 +46,6 @@ from dualtta.models.zoo import MODELS
 from dualtta.speed import SPEEDS, Speed
 
 NETS = ("resnet50", "resnet50_gn", "vit_base_patch16_224")
-TINY = ("resnet_tiny", "resnet_tiny_gn")
 EVERY = {
     **SPEEDS,
     "half": Speed(precision="bf16", channels_last=True),  # without compiling
@@ -224,10 +224,9 @@ def main() -> None:
     def host() -> Iterator[Overhead]:
         torch.set_num_threads(1)
         args.device = "cpu"
+        speeds = {speed: EVERY[speed] for speed in args.speeds or ["safe"]}
         for name in args.models or TINY:
-            model, side = build(name, args.classes)
-            speeds = {speed: EVERY[speed] for speed in args.speeds or ["safe"]}
-            yield from overheads(name, model, torch.randn(16, 3, side, side), args.methods, speeds, args.repeats or 300)
+            yield from overheads(name, args.methods, speeds, args.repeats or 300)
 
     rows: list[Any] = []
     for row in host() if args.overhead else costs():

@@ -33,6 +33,7 @@ class Adapter:
         self.net, self.method, self.weights = net, method, weights
         self.lr, self.momentum, self.seed = lr, momentum, seed
         self._update = method.update if weights.params else None
+        self._feature_views = [view for view in method.views.values() if isinstance(view, FeatureView)]
         self._optimizer = Momentum(weights, lr, momentum) if self._update else None
         self._undo = Undo(weights, self._optimizer) if self._optimizer else None
         self._first_memory = memory
@@ -55,11 +56,7 @@ class Adapter:
     @property
     def layer(self) -> str | None:
         """The layer whose feature map the method's views change; None where it has no such view."""
-        views = self._feature_views()
-        return self.net.layer_of(views[0]) if views else None
-
-    def _feature_views(self) -> list[FeatureView]:
-        return [view for view in self.method.views.values() if isinstance(view, FeatureView)]
+        return self.net.layer_of(self._feature_views[0]) if self._feature_views else None
 
     def __repr__(self) -> str:
         count = sum(p.numel() for p in self.weights.params.values())
@@ -130,8 +127,8 @@ class Adapter:
         useful = self.method.needs == "selected" or self.net.micro_batch
         if self._update is not None and useful and not self.net.examined(x.shape):
             sound.insist()
-            self.net.examine(x, self._feature_views())
-        self.net.compile(self._feature_views())
+            self.net.examine(x, self._feature_views)
+        self.net.compile(self._feature_views)
 
     def _graph(self, x: Tensor) -> bool | None:
         """Whether the first forward keeps its graph: where the whole batch needs it, or most of the last one did.
@@ -161,10 +158,10 @@ class Adapter:
 
     def _again(self, x: Tensor, drawn: dict[str, Draws], among: Selection) -> Look:
         """Look once more, among those selected before; only at them where that is the same."""
-        if self.method.pointwise and not self.method.views and self.net.shortcuts(x.shape).independent:
+        same = self.method.pointwise and not self.method.views and self.net.shortcuts(x.shape).independent
+        if same and sum(among.sizes) < len(x):
             rows = among.taking.nonzero().squeeze(1)
-            if len(rows) < len(x):
-                x, among = x[rows], among.rows(rows)
+            x, among = x[rows], among.rows(rows)
         return self._look(x, drawn, graph=not self.net.micro_batch, among=among)
 
     def _learn(self, look: Look, again: Callable[[Selection], Look]) -> tuple[bool, bool, bool, int]:
