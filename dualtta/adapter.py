@@ -33,7 +33,8 @@ class Adapter:
         self.net, self.method, self.weights = net, method, weights
         self.lr, self.momentum, self.seed = lr, momentum, seed
         self._update = method.update if weights.params else None
-        self._feature_views = [view for view in method.views.values() if isinstance(view, FeatureView)]
+        self._views = method.views
+        self._feature_views = [view for view in self._views.values() if isinstance(view, FeatureView)]
         self._optimizer = Momentum(weights, lr, momentum) if self._update else None
         self._undo = Undo(weights, self._optimizer) if self._optimizer else None
         self._first_memory = memory
@@ -78,8 +79,8 @@ class Adapter:
         sound = self._sound(x)
         drawn = dict(draws or {})
         for name in drawn:
-            if name not in self.method.views:
-                raise ValueError(f"there is no view {name!r} to replay draws for; {nearest(name, self.method.views)}")
+            if name not in self._views:
+                raise ValueError(f"there is no view {name!r} to replay draws for; {nearest(name, self._views)}")
         before = self.net.forwarded
         if self.net.speed.graphs:
             torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
@@ -148,7 +149,7 @@ class Adapter:
         sound: "Sound | None" = None,
         among: Selection | None = None,
     ) -> Look:
-        probe = Probe(self.net, self.weights, x, self.method.views, self.memory, drawn, self._generator, graph=graph)
+        probe = Probe(self.net, self.weights, x, self._views, self.memory, drawn, self._generator, graph=graph)
         if sound:
             sound.insist()  # asked before the forward, heard after it: neither waits for the other
         selection = self.method.select(probe, self.memory)
@@ -158,7 +159,7 @@ class Adapter:
 
     def _again(self, x: Tensor, drawn: dict[str, Draws], among: Selection) -> Look:
         """Look once more, among those selected before; only at them where that is the same."""
-        same = self.method.pointwise and not self.method.views and self.net.shortcuts(x.shape).independent
+        same = self.method.pointwise and not self._views and self.net.shortcuts(x.shape).independent
         if same and sum(among.sizes) < len(x):
             rows = among.taking.nonzero().squeeze(1)
             x, among = x[rows], among.rows(rows)

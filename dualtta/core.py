@@ -283,7 +283,7 @@ class Method(ABC):
         for spec in fields(self):
             check_field(type(self).__name__, spec, getattr(self, spec.name))
 
-    @cached_property
+    @property
     def views(self) -> dict[str, View]:
         named = {spec.name: getattr(self, spec.name) for spec in fields(self)}
         return {name: value for name, value in named.items() if isinstance(value, View)}
