@@ -3,12 +3,20 @@
 python benchmarks/step_cost.py [--models resnet50 resnet50_gn vit_base_patch16_224] [--methods ...] [--speeds naive safe fast]
                                [--batch 64] [--device cpu|cuda] [--repeats 5] [--json FILE] [--profile]
 python benchmarks/step_cost.py --grow batch|classes|depth          how the cost grows
+python benchmarks/step_cost.py --overhead                          what the adapter itself costs, on a tiny net
 
 Random weights say nothing about who is selected, so that is fixed, by the paper's shares: 45 % of the samples have a confidence
 above tau_sa, 25.8 % are selected. `operations` are those of convolutions and matrix products, in units of one plain forward,
 counted on the CPU; `forwards` and `backwards` are samples in units of the batch; memory is the peak beyond what the model
 itself holds, on a GPU. What the collapse alarm asks of the source model (a quarter of a forward, while predictions are
 concentrated) is left out, because random weights would keep it asking.
+
+`--overhead` is of single samples, on the CPU, by one thread, by the methods as they are, with settings that select every one
+and with ones that select none. A call is timed in turn with the bare passes that it reports, by a copy of the model in eval():
+`backwards` forwards that keep their graph, each with a backward from the sum of the logits to the parameters that adapt, and
+`forwards` less `backwards` forwards without a graph. (A view that starts at its layer is a whole forward here: the layers below
+see the one sample there is.) The overhead is the median, over --repeats such pairs, of the call less the bare passes: all the
+rest, with the views, the loss and the optimiser's step.
 """
 
 import argparse
@@ -23,6 +31,9 @@ from typing import Any
 
 import timm
 import torch
+from fixed_shares import METHODS, Shares
+from overhead import NETS as TINY
+from overhead import Overhead, overheads
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
@@ -31,64 +42,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import dualtta
 import dualtta.adapter
-from dualtta.core import Memory, Method, Probe, Selection
-from dualtta.methods.deyo import DeYO
-from dualtta.methods.dualtta import DualTTA
-from dualtta.methods.eata import EATA
-from dualtta.methods.sar import SAR
-from dualtta.methods.tent import Tent
 from dualtta.models.zoo import MODELS
 from dualtta.speed import SPEEDS
 
-ABOVE, SELECTED = 0.45, 0.258  # the paper's shares
 NETS = ("resnet50", "resnet50_gn", "vit_base_patch16_224")
-
-
-def first(share: float, like: Tensor) -> Tensor:
-    """A mask of the first so many samples; of a part of the batch, everybody."""
-    count = round(share * BATCH) if len(like) == BATCH else len(like)
-    return torch.arange(len(like), device=like.device) < count
-
-
-class FixedDual(DualTTA):
-    def select(self, probe: Probe, memory: Memory) -> Selection:
-        above, chosen = first(ABOVE, probe.entropy), first(SELECTED, probe.entropy)
-        diff_sa = probe.drop("alter", suffice=above)
-        diff_sp = probe.drop("preserve", suffice=chosen)
-        beta = (self.ent0 * probe.max_entropy - probe.entropy).exp()
-        return Selection.of(chosen, beta + diff_sa.exp() + (self.diff0 - diff_sp).exp())
-
-
-class FixedDeYO(DeYO):
-    def select(self, probe: Probe, memory: Memory) -> Selection:
-        plpd = probe.drop("alter", only=first(ABOVE, probe.entropy))
-        return Selection.of(first(SELECTED, probe.entropy), self.certainty(probe) + plpd.exp())
-
-
-class FixedEATA(EATA):
-    def select(self, probe: Probe, memory: Memory) -> Selection:
-        self.similarity(probe, memory)
-        return Selection.of(first(SELECTED, probe.entropy), self.weight(probe))
-
-
-class FixedSAR(SAR):
-    def select(self, probe: Probe, memory: Memory) -> Selection:
-        return Selection.of(first(SELECTED, probe.entropy), torch.ones_like(probe.entropy))
-
-    def lost(self, memory: Memory) -> bool:
-        return False
-
-
-METHODS: dict[str, Callable[[], str | Method]] = {
-    "source": lambda: "source",
-    "norm": lambda: "norm",
-    "tent": Tent,
-    "eata": FixedEATA,
-    "sar": FixedSAR,
-    "deyo": FixedDeYO,
-    "dualtta": FixedDual,
-}
-BATCH, PROFILE = 64, False
+HEADS = {"images_per_second": "images/s", "ratio": "x plain", "memory_mib": "MiB"}
+PROFILE = False
 
 
 @dataclass(frozen=True)
@@ -148,9 +107,11 @@ def peak(work: Callable[[], object]) -> float:
     return (torch.cuda.max_memory_allocated() - before) / 2**20
 
 
-def measure(name: str, methods: list[str], speeds: list[str], device: str, repeats: int, classes: int) -> Iterator[Cost]:
+def measure(
+    name: str, methods: list[str], speeds: list[str], shares: Shares, device: str, repeats: int, classes: int
+) -> Iterator[Cost]:
     model, side = build(name, classes)
-    model, x = model.to(device), torch.randn(BATCH, 3, side, side, device=device)
+    model, x = model.to(device), torch.randn(shares.batch, 3, side, side, device=device)
 
     @torch.no_grad()
     def plain() -> Tensor:
@@ -159,10 +120,10 @@ def measure(name: str, methods: list[str], speeds: list[str], device: str, repea
 
     (ms, _), unit = clock(plain, plain, device, repeats), operations(plain)
     memory = peak(plain) if device == "cuda" else None
-    yield Cost(name, "plain", "", BATCH, ms, 1e3 * BATCH / ms, 1.0, 1.0, 1.0, 0.0, memory)
+    yield Cost(name, "plain", "", len(x), ms, 1e3 * len(x) / ms, 1.0, 1.0, 1.0, 0.0, memory)
     for method in methods:
         for speed in speeds:
-            adapter = dualtta.adapt(model, METHODS[method](), lr=1e-9, speed=SPEEDS[speed])
+            adapter = dualtta.adapt(model, METHODS[method](shares), lr=1e-9, speed=SPEEDS[speed])
             made = measured(adapter, x, plain, device, repeats, unit)
             if PROFILE:
                 profiled(adapter, x, device)
@@ -204,77 +165,74 @@ def profiled(adapter: dualtta.Adapter, x: Tensor, device: str, steps: int = 5) -
 
 def grow(along: str, device: str, repeats: int) -> Iterator[Cost]:
     """DualTTA against plain prediction as one thing grows, on a small net."""
-    global BATCH
     cases: dict[str, list[tuple[str, int, int]]] = {
         "batch": [("resnet26_gn", size, 10) for size in (1, 4, 16, 64, 256)],
         "classes": [("resnet26_gn", 64, classes) for classes in (10, 100, 1000, 20_000)],
         "depth": [(name, 16, 1000) for name in ("resnet18", "resnet34", "resnet50", "resnet101")],
     }
     for name, size, classes in cases[along]:
-        BATCH = size
-        for cost in measure(name, ["tent", "dualtta"], ["naive", "safe"], device, repeats, classes):
+        for cost in measure(name, ["tent", "dualtta"], ["naive", "safe"], Shares(size), device, repeats, classes):
             yield replace(cost, model=f"{name}, {classes} classes")
 
 
-def table(costs: list[Cost], title: str) -> Table:
+def table(rows: list[Cost] | list[Overhead], title: str) -> Table:
     shown = Table(title=title)
-    for column in (
-        "model",
-        "method",
-        "speed",
-        "batch",
-        "ms",
-        "images/s",
-        "x plain",
-        "operations",
-        "forwards",
-        "backwards",
-        "MiB",
-    ):
-        shown.add_column(column, justify="left" if column in ("model", "method", "speed") else "right")
+    for name, first in vars(rows[0]).items():
+        shown.add_column(HEADS.get(name, name.replace("_", " ")), justify="left" if isinstance(first, str) else "right")
 
     def text(value: Any) -> str:
-        return "" if value is None else f"{value:.2f}" if isinstance(value, float) and value < 100 else f"{value:,.0f}"
+        if isinstance(value, str) or value is None:
+            return value or ""
+        return f"{value:.2f}" if isinstance(value, float) and value < 100 else f"{value:,.0f}"
 
-    for cost in costs:
-        values = [getattr(cost, field) for field in Cost.__dataclass_fields__]
-        shown.add_row(*(value if isinstance(value, str) else text(value) for value in values))
+    for row in rows:
+        shown.add_row(*map(text, vars(row).values()))
     return shown
 
 
 def main() -> None:
-    global BATCH, PROFILE
+    global PROFILE
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="+", default=list(NETS))
+    parser.add_argument("--models", nargs="+", help=f"by default {' '.join(NETS)}; with --overhead {' '.join(TINY)}")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
-    parser.add_argument("--speeds", nargs="+", default=["naive", "safe"], choices=list(SPEEDS))
-    parser.add_argument("--batch", type=int, default=BATCH)
+    parser.add_argument("--speeds", nargs="+", choices=list(SPEEDS), help="by default naive and safe; with --overhead safe")
+    parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--classes", type=int, default=1000)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, help="by default 5; with --overhead 300")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--grow", choices=["batch", "classes", "depth"])
+    parser.add_argument("--overhead", action="store_true", help="what the adapter costs a call on a batch of one, on the CPU")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--profile", action="store_true", help="also where the time of a step goes, by torch.profiler")
     args = parser.parse_args()
     setattr(dualtta.adapter, "suspicious", lambda memory: False)  # noqa: B010 (see above)
-    BATCH, PROFILE = args.batch, args.profile
-    costs: list[Cost] = []
-
-    def runs() -> Iterator[Cost]:
-        if args.grow:
-            yield from grow(args.grow, args.device, args.repeats)
-            return
-        for name in args.models:
-            yield from measure(name, args.methods, args.speeds, args.device, args.repeats, args.classes)
-
+    PROFILE = args.profile
     console = Console(width=132)
-    for cost in runs():
-        costs.append(cost)
-        console.print(f"{cost.model} {cost.method} {cost.speed}: {cost.ms:.2f} ms, {cost.ratio:.2f} x plain", style="dim")
+
+    def costs() -> Iterator[Cost]:
+        repeats = args.repeats or 5
+        if args.grow:
+            yield from grow(args.grow, args.device, repeats)
+            return
+        for name in args.models or NETS:
+            speeds, shares = args.speeds or ["naive", "safe"], Shares(args.batch)
+            yield from measure(name, args.methods, speeds, shares, args.device, repeats, args.classes)
+
+    def host() -> Iterator[Overhead]:
+        torch.set_num_threads(1)
+        args.device = "cpu"
+        speeds = {speed: SPEEDS[speed] for speed in args.speeds or ["safe"]}
+        for name in args.models or TINY:
+            yield from overheads(name, args.methods, speeds, args.repeats or 300)
+
+    rows: list[Any] = []
+    for row in host() if args.overhead else costs():
+        rows.append(row)
+        console.print(f"{row.model} {row.method} {row.speed}: {row.ms:.2f} ms", style="dim")
         if args.json:
-            args.json.write_text(json.dumps([vars(each) for each in costs], indent=1) + "\n")
+            args.json.write_text(json.dumps([vars(each) for each in rows], indent=1) + "\n")
     device = torch.cuda.get_device_name() if args.device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
-    console.print(table(costs, f"{device}, torch {torch.__version__}"))
+    console.print(table(rows, f"{device}, torch {torch.__version__}"))
 
 
 if __name__ == "__main__":

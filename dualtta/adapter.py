@@ -1,5 +1,7 @@
 """The adapter: predicts a batch, then adapts on it. A drop-in for the model it wraps."""
 
+import cmath
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -7,14 +9,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD
 
 from dualtta import state
 from dualtta.collapse import ADVICE, CHECK_EVERY, CollapseWarning, collapsing, compare, suspicious, watch
 from dualtta.core import Memory, Method, Probe, Selection, Step
 from dualtta.methods import method_name, settings
+from dualtta.models.momentum import Momentum, Undo
 from dualtta.models.net import Net
-from dualtta.models.undo import MOMENTUM, Undo, momenta
 from dualtta.models.weights import NonFinite, Weights
 from dualtta.naming import nearest
 from dualtta.updates import Look
@@ -32,7 +33,9 @@ class Adapter:
         self.net, self.method, self.weights = net, method, weights
         self.lr, self.momentum, self.seed = lr, momentum, seed
         self._update = method.update if weights.params else None
-        self._optimizer = _sgd(weights, lr, momentum) if self._update else None
+        self._views = method.views
+        self._feature_views = [view for view in self._views.values() if isinstance(view, FeatureView)]
+        self._optimizer = Momentum(weights, lr, momentum) if self._update else None
         self._undo = Undo(weights, self._optimizer) if self._optimizer else None
         self._first_memory = memory
         self._generator = torch.Generator()
@@ -54,11 +57,7 @@ class Adapter:
     @property
     def layer(self) -> str | None:
         """The layer whose feature map the method's views change; None where it has no such view."""
-        views = self._feature_views()
-        return self.net.layer_of(views[0]) if views else None
-
-    def _feature_views(self) -> list[FeatureView]:
-        return [view for view in self.method.views.values() if isinstance(view, FeatureView)]
+        return self.net.layer_of(self._feature_views[0]) if self._feature_views else None
 
     def __repr__(self) -> str:
         count = sum(p.numel() for p in self.weights.params.values())
@@ -80,8 +79,8 @@ class Adapter:
         sound = self._sound(x)
         drawn = dict(draws or {})
         for name in drawn:
-            if name not in self.method.views:
-                raise ValueError(f"there is no view {name!r} to replay draws for; {nearest(name, self.method.views)}")
+            if name not in self._views:
+                raise ValueError(f"there is no view {name!r} to replay draws for; {nearest(name, self._views)}")
         before = self.net.forwarded
         if self.net.speed.graphs:
             torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
@@ -129,8 +128,8 @@ class Adapter:
         useful = self.method.needs == "selected" or self.net.micro_batch
         if self._update is not None and useful and not self.net.examined(x.shape):
             sound.insist()
-            self.net.examine(x, self._feature_views())
-        self.net.compile(self._feature_views(), len(x))
+            self.net.examine(x, self._feature_views)
+        self.net.compile(self._feature_views, len(x))
 
     def _graph(self, x: Tensor) -> bool | None:
         """Whether the first forward keeps its graph: where the whole batch needs it, or most of the last one did.
@@ -150,7 +149,7 @@ class Adapter:
         sound: "Sound | None" = None,
         among: Selection | None = None,
     ) -> Look:
-        probe = Probe(self.net, self.weights, x, self.method.views, self.memory, drawn, self._generator, graph=graph)
+        probe = Probe(self.net, self.weights, x, self._views, self.memory, drawn, self._generator, graph=graph)
         if sound:
             sound.insist()  # asked before the forward, heard after it: neither waits for the other
         selection = self.method.select(probe, self.memory)
@@ -160,7 +159,8 @@ class Adapter:
 
     def _again(self, x: Tensor, drawn: dict[str, Draws], among: Selection) -> Look:
         """Look once more, among those selected before; only at them where that is the same."""
-        if self.method.pointwise and not self.method.views and self.net.shortcuts(x.shape).independent:
+        same = self.method.pointwise and not self._views and self.net.shortcuts(x.shape).independent
+        if same and sum(among.sizes) < len(x):
             rows = among.taking.nonzero().squeeze(1)
             x, among = x[rows], among.rows(rows)
         return self._look(x, drawn, graph=not self.net.micro_batch, among=among)
@@ -171,7 +171,7 @@ class Adapter:
         self.steps += 1
         if self._update is None or self._optimizer is None or self._undo is None:
             return False, False, False, 0
-        if not look.probe.entropy.isfinite().all():
+        if not math.isfinite(look.probe.entropy.sum()):
             self.skips += 1
             return False, True, False, 0
         taken, backwards = look, 0
@@ -224,16 +224,10 @@ class Adapter:
         finally:
             self.weights.assign(now)
 
-    def _buffers(self) -> dict[str, Tensor]:
-        """The optimiser's momentum, by parameter name."""
-        return momenta(self._optimizer, self.weights) if self._optimizer else {}
-
-    def _restore(self, values: Mapping[str, Tensor], buffers: Mapping[str, Tensor]) -> None:
+    def _restore(self, values: Mapping[str, Tensor], velocity: Mapping[str, Tensor]) -> None:
         self.weights.assign(values)
         if self._optimizer:
-            self._optimizer.state.clear()
-            for name, buffer in buffers.items():
-                self._optimizer.state[self.weights.masters[name]] = {MOMENTUM: buffer.clone()}
+            self._optimizer.velocity = {name: value.clone() for name, value in velocity.items()}
 
     def reset(self) -> None:
         """Back to the source model: parameters, buffers, optimiser, memory, random numbers and counts."""
@@ -245,7 +239,7 @@ class Adapter:
         """Write all state to one safetensors file; an adapter made the same way continues from it bit for bit."""
         groups: dict[str, Mapping[str, Tensor]] = {
             "weights": self.weights.values(),
-            "momentum": self._buffers(),
+            "momentum": self._optimizer.velocity if self._optimizer else {},
             "buffers": self.weights.changed_buffers(),
             "memory": self.memory,
             "random": {"state": self._generator.get_state()},
@@ -298,8 +292,8 @@ class Sound:
     """Whether a batch is finite: asked of the device at once, heard when needed, so that nobody waits in between."""
 
     def __init__(self, x: Tensor) -> None:
-        self._event = torch.cuda.Event() if x.is_cuda else None  # type: ignore[no-untyped-call]
-        self._flag = x.isfinite().all().to("cpu", non_blocking=True)
+        self._x, self._event = x.detach(), torch.cuda.Event() if x.is_cuda else None  # type: ignore[no-untyped-call]
+        self._total = self._x.sum().to("cpu", non_blocking=True)  # of finite numbers too it may overflow, but seldom
         if self._event:
             self._event.record()
         else:
@@ -308,10 +302,5 @@ class Sound:
     def insist(self) -> None:
         if self._event:
             self._event.synchronize()
-        if not self._flag:
+        if not (cmath.isfinite(self._total.item()) or self._x.isfinite().all()):
             raise ValueError("the input holds NaN or Inf: leave such samples out, or repair them before they are normalised")
-
-
-def _sgd(weights: Weights, lr: float, momentum: float) -> SGD:
-    fused = all(master.device.type in ("cpu", "cuda") for master in weights.masters.values())  # one kernel for all
-    return SGD(weights.masters.values(), lr=lr, momentum=momentum, fused=fused)

@@ -65,14 +65,14 @@ def collapsing(memory: Memory) -> bool:
 
 def shares_of(predictions: Tensor, classes: int) -> Tensor:
     # not bincount, for which the host would wait
-    return torch.zeros(classes, device=predictions.device).index_add_(
-        0, predictions, torch.full((), 1 / len(predictions), device=predictions.device).expand(len(predictions))
-    )
+    size, device = len(predictions), predictions.device
+    return torch.zeros(classes, device=device).index_add_(0, predictions, torch.ones(size, device=device), alpha=1 / size)
 
 
 def _average(memory: Memory, key: str, shares: Tensor, size: int) -> Memory:
     """A plain mean until the window is full, an exponential one from then on."""
-    seen = memory.get(f"{key}.seen", torch.zeros(())) + size  # on the host, which needs it
-    before = memory.get(f"{key}.shares", shares)
+    if f"{key}.seen" not in memory:
+        return {**memory, f"{key}.seen": torch.tensor(float(size)), f"{key}.shares": shares}
+    seen, before = memory[f"{key}.seen"] + size, memory[f"{key}.shares"]  # the first is on the host, which needs it
     pace = min(1.0, size / min(seen.item(), WINDOW))
     return {**memory, f"{key}.seen": seen, f"{key}.shares": before + (shares - before) * pace}

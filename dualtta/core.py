@@ -86,7 +86,7 @@ class Selection:
     @cached_property
     def sizes(self) -> tuple[int, int]:
         """How many are in D+ and in D-: the one place where the host waits for the device to know."""
-        plus, minus = torch.stack([self.plus.sum(), self.minus.sum()]).tolist()
+        plus, minus = torch.stack([self.plus, self.minus]).sum(1).tolist()
         return plus, minus
 
     def empty(self) -> bool:
@@ -121,13 +121,14 @@ class Probe:
         with torch.set_grad_enabled(bool(graph)):
             self.raw_logits, self._maps = net.tapped(x, taps, lone=self._lone)
             self._first = widen(self.raw_logits)  # losses and drops in float32 at least, whatever autocast does
-        log_p = self._first.detach().log_softmax(1)
+            log_p = self._first.log_softmax(1)
+            self._first_entropy = entropy(log_p)
+        log_p, self.entropy = log_p.detach(), self._first_entropy.detach()
         self.probs = log_p.exp()
-        self.entropy = entropy(log_p)
         self.confidence, self.prediction = self.probs.max(1)
         self.max_entropy = math.log(log_p.shape[1])
         self.drops: dict[str, Tensor] = {}
-        self._flips: dict[str, Tensor] = {}
+        self._seen: dict[str, tuple[Tensor, Tensor | None]] = {}  # probabilities under a view, and of which rows
         self.observed: dict[str, Tensor] = {}
         self.graphed = len(x) if graph else 0  # samples whose graph a backward goes through
 
@@ -148,6 +149,8 @@ class Probe:
     @cached_property
     def live_entropy(self) -> Tensor:
         """The entropy of every sample of the batch, with its gradient."""
+        if self._graph:
+            return self._first_entropy
         with torch.enable_grad():
             return entropy(self.live_logits.log_softmax(1))
 
@@ -175,25 +178,28 @@ class Probe:
         are left out, and nothing else changes.
         """
         asked = suffice if suffice is not None and self._shortcuts.independent else only
-        rows = None if asked is None else asked.nonzero().squeeze(1)
-        rows = None if rows is not None and len(rows) == len(self._x) else rows
+        found = None if asked is None else asked.nonzero()  # the host waits for it
+        rows = None if found is None or len(found) == len(self._x) else found.squeeze(1)
         draws = self._drawn(name)  # also where nobody is looked at: the next batch draws the same either way
-        drops, flips = torch.full_like(self.confidence, math.nan), torch.zeros_like(self.prediction, dtype=torch.bool)
         with torch.no_grad():
             logits = self._view_logits(name, draws, rows, alone=only is not None)
-        if logits is not None:
-            looked = slice(None) if rows is None else rows
-            probs = widen(logits).softmax(1)
-            drops[looked] = self.confidence[looked] - probs.gather(1, self.prediction[looked, None]).squeeze(1)
-            flips[looked] = probs.argmax(1) != self.prediction[looked]
+        probs = self.probs[:0] if logits is None else widen(logits).softmax(1)
+        self._seen[name] = probs, rows
+        confidence, prediction = of_rows(self.confidence, rows), of_rows(self.prediction, rows)
+        drops = confidence - probs.gather(1, prediction[:, None]).squeeze(1)
         if kind == "relative":
-            drops = drops / self.confidence
-        self.drops[name], self._flips[name] = drops, flips
-        return drops
+            drops = drops / confidence
+        self.drops[name] = self._among_all(drops, rows, math.nan)
+        return self.drops[name]
 
     def flips(self, name: str) -> Tensor:
         """Who is predicted to be of another class under a view whose drop was asked for; nobody who was not looked at."""
-        return self._flips[name]
+        probs, rows = self._seen[name]
+        return self._among_all(probs.argmax(1) != of_rows(self.prediction, rows), rows, False)
+
+    def _among_all(self, values: Tensor, rows: Tensor | None, others: float) -> Tensor:
+        """What these rows have, in the whole batch; the others have `others`."""
+        return values if rows is None else values.new_full((len(self._x),), others).index_copy_(0, rows, values)
 
     def drift(self, importance: Memory) -> Tensor:
         """Sum of F (theta - theta_source)^2 over the adapted parameters, with F[name] the importance of each."""
@@ -206,7 +212,7 @@ class Probe:
             return None
         if isinstance(view, InputView):
             seen = view.transform(x, draws)
-            return self._net(seen if rows is None else seen[rows], lone=self._lone)
+            return self._net(of_rows(seen, rows), lone=self._lone)
         assert isinstance(view, FeatureView)
         memory = {key.removeprefix(f"{name}."): value for key, value in self._memory.items() if key.startswith(f"{name}.")}
         z = self._maps.get(self._net.layer_of(view))
@@ -219,7 +225,7 @@ class Probe:
         else:
             own = x[rows] if alone and rows is not None else x
             logits, observed = self._net.through(view, own, draws, memory, lone=self._lone)
-            logits = logits if alone or rows is None else logits[rows]
+            logits = logits if alone else of_rows(logits, rows)
         self.observed |= {f"{name}.{key}": value for key, value in observed.items()}
         return logits
 
@@ -229,8 +235,15 @@ class Probe:
             self._draws[name] = self._views[name].draw(x, self._generator)
         if any(len(drawn) != len(x) for drawn in self._draws[name]):
             raise ValueError(f"the draws of {name!r} are for {len(self._draws[name][0])} samples, the batch has {len(x)}")
+        if x.device.type == "cpu":
+            return self._draws[name]
         narrow = x.device.type == "mps"  # the one device without float64
         return tuple(d.to(x.device, torch.float32 if narrow else d.dtype, non_blocking=True) for d in self._draws[name])
+
+
+def of_rows(values: Tensor, rows: Tensor | None) -> Tensor:
+    """What these rows have; None: all of them, without a copy."""
+    return values if rows is None else values[rows]
 
 
 def entropy(log_p: Tensor) -> Tensor:
@@ -251,10 +264,11 @@ def entropy_objective(probe: Probe, selection: Selection, lam: float = 0.0, redu
     """L = sum over D+ of alpha Ent - lam * sum over D- of beta Ent, or the same with means; an empty set contributes 0."""
 
     def term(mask: Tensor) -> Tensor:
-        size = 1 if reduction == "sum" else mask.sum().clamp_min(1)
-        return torch.where(mask, selection.weight, 0.0) / size
+        weight = torch.where(mask, selection.weight, 0.0)
+        return weight if reduction == "sum" else weight / mask.sum().clamp_min(1)
 
-    return probe.weighted_entropy(term(selection.plus) - lam * term(selection.minus), selection.taking)
+    signed = term(selection.plus) - lam * term(selection.minus) if lam else term(selection.plus)
+    return probe.weighted_entropy(signed, selection.taking)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor
-from torch.optim import Optimizer
 
 from dualtta.core import Probe, Selection
+from dualtta.models.momentum import Momentum
 from dualtta.models.weights import Weights
 
 
@@ -28,7 +28,7 @@ class Update(ABC):
     """A rule that moves the weights by one look at a batch."""
 
     @abstractmethod
-    def apply(self, look: Look, again: Again, weights: Weights, optimizer: Optimizer) -> Look:
+    def apply(self, look: Look, again: Again, weights: Weights, optimizer: Momentum) -> Look:
         """Move the weights and return the look that the step was taken on.
 
         Where that look selects nobody, or something is not finite (NonFinite is raised), the caller puts the weights back.
@@ -39,7 +39,7 @@ class Update(ABC):
 class Descend(Update):
     """One step down the gradient."""
 
-    def apply(self, look: Look, again: Again, weights: Weights, optimizer: Optimizer) -> Look:
+    def apply(self, look: Look, again: Again, weights: Weights, optimizer: Momentum) -> Look:
         weights.backward(look.loss)
         optimizer.step()
         weights.publish()
@@ -52,7 +52,7 @@ class Anchored(Update):
 
     share: float = 0.01
 
-    def apply(self, look: Look, again: Again, weights: Weights, optimizer: Optimizer) -> Look:
+    def apply(self, look: Look, again: Again, weights: Weights, optimizer: Momentum) -> Look:
         weights.backward(look.loss)
         optimizer.step()
         weights.lean(self.share)
@@ -67,7 +67,7 @@ class Sharpen(Update):
 
     rho: float = 0.05
 
-    def apply(self, look: Look, again: Again, weights: Weights, optimizer: Optimizer) -> Look:
+    def apply(self, look: Look, again: Again, weights: Weights, optimizer: Momentum) -> Look:
         original = weights.values()
         weights.backward(look.loss)
         weights.climb(self.rho)

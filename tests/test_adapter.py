@@ -138,6 +138,11 @@ def test_bad_input_is_one_clear_error_and_changes_nothing(x, says):
     assert same(dict(adapter.memory), memory)
 
 
+def test_a_batch_whose_sum_overflows_is_no_bad_batch():
+    adapter = dualtta.adapt(small_net(), "source")
+    adapter.check(torch.full((2, 3, 16, 16), torch.finfo(torch.float32).max))
+
+
 def test_a_single_image_without_batch_axis_is_refused():
     with pytest.raises(ValueError, match=r"x\[None\]|failed on an input"):
         dualtta.adapt(small_net())(torch.zeros(3, 16, 16))

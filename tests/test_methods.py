@@ -209,7 +209,7 @@ def test_sar_recovers_for_good():
     assert adapter.recoveries == 1
     assert "ema" not in adapter.memory
     assert all(torch.equal(value, adapter.weights.source[name]) for name, value in adapter.weights.values().items())
-    assert not adapter._buffers()
+    assert not adapter._optimizer.velocity
 
 
 def test_sar_takes_no_step_where_nobody_is_selected_again():

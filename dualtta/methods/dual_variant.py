@@ -100,8 +100,8 @@ class DualVariant(DualTTA):
     def calm(self, recent: Tensor, usual: Tensor) -> Tensor:
         """Whether the last samples' mean prediction is like the usual one, or like equal shares: |difference|^2 <= steady.
 
-        Where labels come sorted, or one class begins to eat the others, it is like neither. In a shuffled stream the distance is
-        that of about 139 samples from their mean, below 0.02; in sorted ones it is 0.1 and more. There no filter helps: what is
+        Where labels come sorted, or one class begins to eat the others, it is like neither. In a shuffled stream the distance
+        is that of about 139 samples from their mean, below 0.02; in sorted ones it is 0.1 and more. There no filter helps: what is
         sure is of the crowd, and what is not of the crowd is wrong.
         """
         away = torch.minimum((recent - usual).square().sum(), (recent - 1 / len(recent)).square().sum())

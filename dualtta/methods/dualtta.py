@@ -34,8 +34,9 @@ class DualTTA(Method):
         everybody = torch.ones_like(probe.prediction, dtype=torch.bool)
         bounded = self.drop == "absolute" and self.filter_sa and self.filter_sp  # a drop cannot exceed the confidence p_k
         may_break = probe.confidence > self.tau_sp if bounded else everybody
+        may_matter = probe.confidence > min(self.tau_sa, self.tau_sp) if bounded else everybody
 
-        diff_sa = probe.drop("alter", kind=self.drop, suffice=may_break | (probe.confidence > self.tau_sa))
+        diff_sa = probe.drop("alter", kind=self.drop, suffice=may_matter)
         falls, stays = (diff_sa > self.tau_sa, diff_sa < self.tau_sa) if self.filter_sa else (everybody, everybody)
         diff_sp = probe.drop("preserve", kind=self.drop, suffice=falls | (stays & may_break))
         holds, breaks = (diff_sp < self.tau_sp, diff_sp > self.tau_sp) if self.filter_sp else (everybody, everybody)

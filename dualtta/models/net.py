@@ -78,7 +78,10 @@ class Net:
         with self._ready(x, lone):
             output, maps = self._passes.whole(self._laid_out(filled), names)
         self.forwarded += len(x)
-        return self._checked(output, len(filled), x)[: len(x)], {name: z[: len(x)] for name, z in maps.items()}
+        logits = self._checked(output, len(filled), x)
+        if filled is x:
+            return logits, maps
+        return logits[: len(x)], {name: z[: len(x)] for name, z in maps.items()}
 
     def above(self, name: str, z: Tensor, x: Tensor, *, lone: bool = False) -> Tensor:
         """Logits (B, C) of the layers above `name`, given its output z (B, ...). The layers below see next to nothing."""

@@ -37,9 +37,9 @@ def normalising(norms: list[_BatchNorm], statistics: Statistics, *, lone: bool) 
 
 def set_mode(norms: list[_BatchNorm], batch: bool) -> None:
     for norm in norms:
-        if norm.training != batch or norm.track_running_stats == batch:
-            norm.training = batch
-            norm.track_running_stats = not batch  # with False, training mode leaves the running statistics alone
+        # with track_running_stats=False, training mode leaves the running statistics alone; not by nn.Module's own setattr,
+        # which looks for parameters and, over all layers at every pass, takes as long as a convolution
+        vars(norm).update(training=batch, track_running_stats=not batch)
 
 
 @contextmanager

@@ -1,12 +1,12 @@
 """The parameters that adapt: what they were, what they are, and float32 masters where the model is narrower."""
 
 import hashlib
+import math
 from collections.abc import Mapping
 from functools import cached_property
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import get_total_norm
 
 
 class NonFinite(ArithmeticError):
@@ -24,8 +24,9 @@ class Weights:
             name: p if p.dtype in (torch.float32, torch.float64) else p.detach().float().requires_grad_()
             for name, p in self.params.items()
         }
+        self._narrow = [name for name, p in self.params.items() if p is not self.masters[name]]
         self.source = self.values()
-        self._doubts: list[Tensor] = []  # flags on the device, read by `settle`
+        self._doubts: list[Tensor] = []  # numbers on the device that must be finite, read by `settle`
 
         self.buffers = dict(model.named_buffers())
         self.source_buffers = {name: buffer.detach().clone() for name, buffer in self.buffers.items()}
@@ -63,17 +64,17 @@ class Weights:
         """Bring the masters' values into the model; `settle` says whether they are finite there."""
         narrow = self._bring()
         if self.params:
-            norm = get_total_norm([master.detach() for master in self.masters.values()])
-            self._doubts += [norm.isfinite(), *(p.isfinite().all() for p in narrow)]
+            with torch.no_grad():
+                self._doubts += torch._foreach_norm([*self.masters.values(), *narrow], torch.inf)
 
     def _bring(self) -> list[Tensor]:
         """The masters' values, into those parameters that are narrower; returns these."""
-        narrow = [name for name, p in self.params.items() if p is not self.masters[name]]
-        with torch.no_grad():
-            for name in narrow:
-                self.params[name].copy_(self.masters[name])
+        narrow: list[Tensor] = [self.params[name] for name in self._narrow]
+        if narrow:
+            with torch.no_grad():
+                torch._foreach_copy_(narrow, [self.masters[name] for name in self._narrow])
         torch.clear_autocast_cache()  # or a surrounding autocast would go on with the old values
-        return [self.params[name] for name in narrow]
+        return narrow
 
     def forget_doubts(self) -> None:
         """What was published has been taken back: whether it was finite is nobody's concern any more."""
@@ -85,7 +86,7 @@ class Weights:
         A gradient that is not finite makes the parameters so. Asked once an update: the host waits for the device here.
         """
         doubts, self._doubts = self._doubts, []
-        if doubts and not bool(torch.stack(doubts).all()):
+        if doubts and not all(map(math.isfinite, torch.stack(doubts).tolist())):
             raise NonFinite("a loss, a gradient or a parameter would not be finite")
 
     def gradient(self, loss: Tensor) -> dict[str, Tensor]:
@@ -99,7 +100,7 @@ class Weights:
         if not loss.requires_grad:
             raise ValueError("no gradient comes through the model's forward: it runs under no_grad, or never uses what adapts")
         grads = self.gradient(loss)
-        self._doubts.append(loss.detach().isfinite())
+        self._doubts.append(loss.detach())
         for name, master in self.masters.items():
             master.grad = grads.get(name)
 
@@ -108,7 +109,8 @@ class Weights:
         with torch.no_grad():
             moving = [(master, master.grad) for master in self.masters.values() if master.grad is not None]
             grads = [grad for _, grad in moving]
-            steps = torch._foreach_mul(grads, rho / (get_total_norm(grads) + 1e-12))
+            norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))
+            steps = torch._foreach_mul(grads, rho / (norm + 1e-12))
             torch._foreach_add_([master for master, _ in moving], steps)
         self.publish()
 

@@ -21,12 +21,14 @@ def shuffle_patches(x: Tensor, keys: Tensor, grid: tuple[int, int]) -> Tensor:
     """
     rows, cols = grid
     h, w = x.shape[2] // rows * rows, x.shape[3] // cols * cols
-    patches = rearrange(x[:, :, :h, :w], "b c (r h) (q w) -> b (r q) c h w", r=rows, q=cols)
+    if (h, w) != x.shape[2:]:
+        out = x.clone()
+        out[:, :, :h, :w] = shuffle_patches(x[:, :, :h, :w], keys, grid)
+        return out
+    patches = rearrange(x, "b c (r h) (q w) -> b (r q) c h w", r=rows, q=cols)
     order = keys.argsort(dim=1)  # (B, patches)
     moved = patches[torch.arange(len(x), device=x.device)[:, None], order]
-    out = x.clone()
-    out[:, :, :h, :w] = rearrange(moved, "b (r q) c h w -> b c (r h) (q w)", r=rows, q=cols)
-    return out
+    return rearrange(moved, "b (r q) c h w -> b c (r h) (q w)", r=rows, q=cols)
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,7 @@ def restyle(z: Tensor, old: tuple[Tensor, Tensor], new: tuple[Tensor, Tensor]) -
     """
     (u, s), (u_new, s_new) = old, new
     flat = s <= 8 * torch.finfo(z.dtype).eps * u.abs()  # a constant channel's deviation is rounding, not variation
-    scale = torch.where(flat, 0.0, s_new / torch.where(flat, 1.0, s))
-    return (z - u) * scale + u_new
+    return (z - u) * (s_new.masked_fill(flat, 0.0) / s.masked_fill(flat, 1.0)) + u_new
 
 
 def spread(values: Tensor) -> Tensor:
@@ -48,15 +47,12 @@ def spread(values: Tensor) -> Tensor:
 
 def extend(memory: Mapping[str, Tensor], key: str, value: Tensor) -> dict[str, Tensor]:
     """Count one more `value` into the running mean and sum of squared deviations kept in memory (Welford)."""
-    count = memory.get(f"{key}.count", torch.zeros((), dtype=value.dtype, device=value.device)) + 1
-    mean = memory.get(f"{key}.mean", torch.zeros_like(value))
-    squares = memory.get(f"{key}.squares", torch.zeros_like(value))
-    moved = mean + (value - mean) / count
-    return {
-        f"{key}.count": count,
-        f"{key}.mean": moved,
-        f"{key}.squares": squares + (value - mean) * (value - moved),
-    }
+    if f"{key}.count" not in memory:
+        return {f"{key}.count": value.new_ones(()), f"{key}.mean": value.clone(), f"{key}.squares": torch.zeros_like(value)}
+    count, mean, squares = (memory[f"{key}.{kept}"] for kept in ("count", "mean", "squares"))
+    count, gap = count + 1, value - mean
+    moved = mean + gap / count
+    return {f"{key}.count": count, f"{key}.mean": moved, f"{key}.squares": squares + gap * (value - moved)}
 
 
 @dataclass(frozen=True)
@@ -77,7 +73,7 @@ class Style(FeatureView):
     def transform(
         self, z: Tensor, draws: Draws, channel: int, prefix: int, memory: Mapping[str, Tensor]
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        return self._restyled(z, draws, channel, prefix, memory, slice(None))
+        return self._restyled(z, draws, channel, prefix, memory, None)
 
     def transform_some(
         self, z: Tensor, draws: Draws, channel: int, prefix: int, memory: Mapping[str, Tensor], rows: Tensor
@@ -85,7 +81,7 @@ class Style(FeatureView):
         return self._restyled(z, draws, channel, prefix, memory, rows)
 
     def _restyled(
-        self, z: Tensor, draws: Draws, channel: int, prefix: int, memory: Mapping[str, Tensor], rows: Tensor | slice
+        self, z: Tensor, draws: Draws, channel: int, prefix: int, memory: Mapping[str, Tensor], rows: Tensor | None
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """These rows restyled by their own moments and by the whole batch's deviations."""
         wide = z.float() if z.dtype in (torch.bfloat16, torch.float16) else z
@@ -97,8 +93,11 @@ class Style(FeatureView):
             u_sigma, s_sigma = ((observed[f"{k}.squares"] / observed[f"{k}.count"]).sqrt() for k in "us")
         else:
             u_sigma, s_sigma = spread(u), spread(s)
-        eps_u, eps_s = (d[rows].to(wide).reshape(-1, *[1] * (first.ndim - 1)) for d in draws)
-        first, u, s = first[rows], u[rows], s[rows]
+        if rows is not None:
+            if not len(rows):
+                return z[:0], observed  # nobody is looked at, but the stream's deviation counts everybody
+            draws, (first, u, s) = tuple(d[rows] for d in draws), (first[rows], u[rows], s[rows])
+        eps_u, eps_s = (d.to(wide).reshape(-1, *[1] * (first.ndim - 1)) for d in draws)
         styled = restyle(first[:, :, prefix:] if prefix else first, (u, s), (u + eps_u * u_sigma, s + eps_s * s_sigma))
         out = torch.cat([first[:, :, :prefix], styled], 2) if prefix else styled
         return out.movedim(1, channel).to(z.dtype), observed

@@ -1,0 +1,87 @@
+"""What the adapter itself costs a call, beyond the passes through the model: `step_cost.py --overhead`."""
+
+import copy
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import dualtta
+from dualtta.models.small import resnet_tiny, resnet_tiny_gn
+from dualtta.speed import Speed
+
+# The methods as they are, equations and all, by settings that select whatever comes, or nobody.
+SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
+    "source": {"no": {}},
+    "norm": {"no": {}},
+    "tent": {"yes": {}},
+    "eata": {"yes": {"tau_ent": 2.0, "epsilon": 1.0}, "no": {"tau_ent": 0.0}},
+    "sar": {"yes": {"ent0": 2.0, "recovery": 0.0}, "no": {"ent0": 0.0}},
+    "deyo": {"yes": {"tau_ent": 2.0, "tau_plpd": -1.0}, "no": {"tau_ent": 0.0}},
+    "dualtta": {"yes": {"tau_sa": -1.0, "tau_sp": 1.0}, "no": {"tau_sa": 1.0, "tau_sp": 1.0}},
+}
+NETS: dict[str, Callable[[int], nn.Module]] = {  # the first two take a twentieth of the time of the others
+    "one_bn": lambda classes: one_layer(nn.BatchNorm2d(8), classes),
+    "one_gn": lambda classes: one_layer(nn.GroupNorm(2, 8), classes),
+    "resnet_tiny": resnet_tiny,
+    "resnet_tiny_gn": resnet_tiny_gn,
+}
+WARM = 20  # calls: what is done once, and who was selected decides how the next call forwards
+
+
+@dataclass(frozen=True)
+class Overhead:
+    model: str
+    method: str
+    speed: str
+    selected: str
+    forwards: int
+    backwards: int
+    ms: float  # a call
+    bare_ms: float  # its passes alone
+    overhead_ms: float
+
+
+def one_layer(norm: nn.Module, classes: int) -> nn.Module:
+    """A convolution, its norm layer, and a classifier: next to nothing."""
+    return nn.Sequential(nn.Conv2d(3, 8, 3), norm, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, classes))
+
+
+def overheads(name: str, methods: list[str], speeds: dict[str, Speed], rounds: int) -> Iterator[Overhead]:
+    """The overhead of each method on single samples, with the sample selected and with it not."""
+    torch.manual_seed(0)
+    model, samples = NETS[name](10).eval(), torch.randn(16, 3, 32, 32)
+    for method in methods:
+        for speed, chosen in speeds.items():
+            for selected, settings in SETTINGS[method].items():
+                adapter = dualtta.adapt(model, method, lr=1e-9, speed=chosen, **settings)
+                yield Overhead(name, method, speed, selected, *_overhead(adapter, samples, selected == "yes", rounds))
+
+
+def _overhead(adapter: dualtta.Adapter, samples: Tensor, selected: bool, rounds: int) -> tuple[int, int, float, float, float]:
+    model = copy.deepcopy(adapter.model).eval()
+    adapted = [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+    def passes(x: Tensor, forwards: int, backwards: int) -> None:
+        with torch.no_grad():
+            for _ in range(forwards - backwards):
+                model(x)
+        for _ in range(backwards):
+            torch.autograd.grad(model(x).sum(), adapted)
+
+    pairs = []
+    for number in range(WARM + rounds):
+        x = samples[number % len(samples)][None]
+        begun = time.perf_counter()
+        step = adapter.step(x)
+        called = time.perf_counter()
+        passes(x, step.forwards, step.backwards)
+        pairs.append((1e3 * (called - begun), 1e3 * (time.perf_counter() - called)))
+        assert step.updated == selected
+    calls, bare = zip(*pairs[WARM:], strict=True)
+    beyond = [call - alone for call, alone in pairs[WARM:]]
+    return step.forwards, step.backwards, *map(statistics.median, (calls, bare, beyond))
