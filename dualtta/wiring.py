@@ -26,7 +26,7 @@ from dualtta.views import FeatureView
 
 def adapt(
     model: nn.Module,
-    method: str | Method | type[Method] = "dualtta",
+    method: str | Method | type[Method] = "dualtta_safe",
     *,
     lr: float | None = None,
     momentum: float = 0.9,

@@ -25,7 +25,7 @@ DROPS = "drops"  # the last drops under restyling
 EMA = "ema"  # the moving average of D+'s entropy: SAR's
 KEPT = 512  # drops that a quantile is taken over: eight batches of 64 follow a changing stream and still fix a 5 % tail
 KEEP = 0.9  # of a moving average at each step, as EATA and SAR have it
-WINDOW, PRIOR, HORIZON = 64, 1280, 6400  # samples: what is recent, what equal shares count for at first, what all is at most
+WINDOW, PRIOR, HORIZON = 64, 640, 6400  # samples: what is recent, what equal shares count for at first, what all is at most
 RAREST = 10.0  # how many times a rare class may count: one wrong guess in a class never seen must not drown the batch
 
 
@@ -101,8 +101,8 @@ class DualVariant(DualTTA):
         """Whether the last samples' mean prediction is like the usual one, or like equal shares: |difference|^2 <= steady.
 
         Where labels come sorted, or one class begins to eat the others, it is like neither. In a shuffled stream the distance
-        is that of about 139 samples from their mean, below 0.02; in sorted ones it is 0.1 and more. There no filter helps: what is
-        sure is of the crowd, and what is not of the crowd is wrong.
+        is that of about 139 samples from their mean, below 0.02; in sorted ones it is 0.1 and more. There no filter helps:
+        what is sure is of the crowd, and what is not of the crowd is wrong.
         """
         away = torch.minimum((recent - usual).square().sum(), (recent - 1 / len(recent)).square().sum())
         return away <= (self.steady or 0.0)

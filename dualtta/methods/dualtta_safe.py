@@ -12,7 +12,7 @@ class DualTTASafe(DualVariant):
     """DualTTA as printed but for three things; each keeps one class from eating the others where the printed method lets it."""
 
     # the sum takes steps as many times larger as samples are selected: BatchNorm nets gain by it, others collapse
-    reduction: Literal["sum", "mean", "auto"] = one_of("auto", "sum", "mean")  # type: ignore[assignment]
+    reduction: Literal["sum", "mean", "auto"] = one_of("auto", "sum", "mean")
     # whoever predicts what is predicted too often already teaches nothing new: left out of D+
     crowd: float | None = within(1.3, 0)
     # where labels come sorted, no rule tells right from wrong: no step until recent predictions are like the usual ones

@@ -1,0 +1,75 @@
+"""The default of `adapt`: DualTTA that may be left switched on."""
+
+import pytest
+import torch
+from torch import nn
+
+import dualtta
+from dualtta.methods.dual_variant import PRIOR, DualVariant
+from dualtta.testing import same, small_net, small_stream
+
+LOOSE = {"tau_sa": -1.0, "tau_sp": 1.0, "lr": 1e-3}  # who is selected is then for the guards to say
+
+
+def test_it_is_what_adapt_takes_unless_told():
+    adapter = dualtta.adapt(small_net())
+    assert type(adapter.method) is type(dualtta.adapt(small_net(), "dualtta_safe").method)
+    assert isinstance(dualtta.adapt(small_net(), "dualtta").method, dualtta.METHODS["dualtta"])
+
+
+@pytest.mark.parametrize("norm, reduction", [("batch", "sum"), ("group", "mean"), ("layer", "mean")])
+def test_it_is_the_variant_with_a_sum_where_batchnorm_couples_and_a_mean_elsewhere(norm, reduction):
+    safe = dualtta.adapt(small_net(norm), crowd=2.0, **LOOSE)
+    variant = dualtta.adapt(small_net(norm), DualVariant, crowd=2.0, steady=0.03, reduction=reduction, **LOOSE)
+    for x in small_stream():
+        a, b = safe.step(x), variant.step(x)
+        assert torch.equal(a.plus, b.plus)
+        assert torch.equal(a.loss, b.loss)
+    assert same(safe.weights.values(), variant.weights.values())
+
+
+class Sorted(nn.Module):
+    """A net whose predictions lean to one class as far as it is told."""
+
+    lean = 0.0
+
+    def __init__(self):
+        super().__init__()
+        self.net = small_net("group")
+
+    def forward(self, x):
+        logits = self.net(x)
+        return logits + Sorted.lean * nn.functional.one_hot(torch.tensor(3), logits.shape[1])
+
+
+def test_while_one_class_is_all_there_is_nothing_is_learnt_and_what_was_is_given_up(monkeypatch):
+    adapter = dualtta.adapt(Sorted(), crowd=100.0, steady=0.3, **LOOSE)
+    xs = small_stream()
+    steps = [adapter.step(x) for x in xs]
+    assert any(step.updated for step in steps)
+    assert not same(adapter.weights.values(), adapter.weights.source)
+    seen = adapter.memory["seen"]
+    monkeypatch.setattr(Sorted, "lean", 50.0)
+    steps = [adapter.step(x) for x in [*xs, *xs, *xs]]
+    given_up = next(number for number, step in enumerate(steps) if step.recovered)
+    assert not any(step.updated or step.recovered for step in steps[given_up + 1 :])  # it is at the source already
+    assert same(adapter.weights.values(), adapter.weights.source)
+    assert adapter.memory["seen"] > seen  # what is usual outlives the return
+
+
+def test_calm_is_near_the_usual_or_near_equal_shares():
+    method = DualVariant(steady=0.03)
+    equal, biased = torch.full((10,), 0.1), torch.eye(10)[0] * 0.5 + 0.05
+    assert method.calm(equal, biased)  # from a biased start to equal shares: healthy
+    assert method.calm(biased, biased)
+    assert not method.calm(biased, equal)
+    assert not method.calm(torch.eye(10)[1], biased)
+
+
+def test_what_is_usual_begins_at_equal_shares_and_counts_samples_not_batches():
+    probs = torch.eye(4)[[0, 0, 0, 1]]
+    method = DualVariant(steady=0.03)
+    recent, usual, seen = method.shares(probs, {})
+    assert torch.equal(recent, torch.tensor([0.75, 0.25, 0, 0]))
+    assert torch.equal(usual, torch.full((4,), 0.25))
+    assert seen == PRIOR
