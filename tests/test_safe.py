@@ -17,7 +17,7 @@ def test_it_is_what_adapt_takes_unless_told():
     assert isinstance(dualtta.adapt(small_net(), "dualtta").method, dualtta.METHODS["dualtta"])
 
 
-@pytest.mark.parametrize("norm, reduction", [("batch", "sum"), ("group", "mean"), ("layer", "mean")])
+@pytest.mark.parametrize(("norm", "reduction"), [("batch", "sum"), ("group", "mean"), ("layer", "mean")])
 def test_it_is_the_variant_with_a_sum_where_batchnorm_couples_and_a_mean_elsewhere(norm, reduction):
     safe = dualtta.adapt(small_net(norm), crowd=2.0, **LOOSE)
     variant = dualtta.adapt(small_net(norm), DualVariant, crowd=2.0, steady=0.03, reduction=reduction, **LOOSE)
