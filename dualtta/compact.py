@@ -32,15 +32,15 @@ class Compacted:
     notes: tuple[str, ...]  # on records that were left out, and why
 
 
-def narrow(name: str, column: Column) -> Column:
-    """A column in the least that holds it: whole numbers exactly, others to two decimals.
+def narrow(name: str, column: Column, decimals: int = DECIMALS) -> Column:
+    """A column in the least that holds it: whole numbers exactly, others to so many decimals.
 
     >>> narrow("label", np.array([3, 250])).dtype, narrow("entropy", np.array([0.12345]))
     (dtype('uint8'), array([0.12], dtype=float16))
     """
     if COLUMNS[name] is np.float32:
         with np.errstate(over="ignore"):  # a weight beyond float16 is infinite there, and in no summary
-            return np.round(column.astype(np.float64), DECIMALS).astype(np.float16)
+            return np.round(column.astype(np.float64), decimals).astype(np.float16)
     if COLUMNS[name] is np.bool_:
         return column.astype(np.bool_)
     kinds = (np.uint8, np.int16, np.int32) if len(column) and column.min() >= 0 else (np.int8, np.int16, np.int32)
@@ -50,26 +50,36 @@ def narrow(name: str, column: Column) -> Column:
     return column.astype(next(fits, np.int64))
 
 
-def compact(record: Record) -> dict[str, bytes]:
+def compact(record: Record, decimals: int = DECIMALS) -> dict[str, bytes]:
     """The files of a small record."""
-    about, rows = record.cell, {name: narrow(name, column) for name, column in record.rows().items() if name in COLUMNS}
+    about, columns = record.cell, record.rows()
+    rows = {name: narrow(name, column, decimals) for name, column in columns.items() if name in COLUMNS}
     read_back = {name: column.astype(COLUMNS[name]) for name, column in rows.items()}
     domains, groups = tuple(about["domains"]), tuple(about["groups"])
     with np.errstate(invalid="ignore"):
         again = summarise(read_back, len(about["classes"]), domains, groups, about["method"])
     plain = json.loads(records.to_json(again))
     moved = {key: record.summary[key] for key, value in plain.items() if record.summary[key] != value}
-    mark = {"decimals": DECIMALS, "columns": [n for n, kind in COLUMNS.items() if kind is np.float32], "before": moved}
+    earlier = about.get("compacted", {"before": {}})["before"]  # of a record that was made small before
+    mark = {
+        "decimals": decimals,
+        "columns": [n for n, kind in COLUMNS.items() if kind is np.float32],
+        "before": moved | earlier,
+    }
     return {
-        "cell.json": records.to_json({**about, "compacted": about.get("compacted") or mark}),
+        "cell.json": records.to_json({**about, "compacted": mark}),
         "rows.npz": records.to_npz(rows),
         "summary.json": records.to_json({**record.summary, **plain}),
         "done": records.to_json(record.cost),
     }
 
 
-def compact_folder(folder: Path, out: Path, notice: Callable[[int, int], None] = lambda done, total: None) -> Compacted:
+def compact_folder(
+    folder: Path, out: Path, notice: Callable[[int, int], None] = lambda done, total: None, decimals: int = DECIMALS
+) -> Compacted:
     """Write small records of all results below a folder that can be believed; what is there already is left alone."""
+    if not 1 <= decimals <= 3:
+        raise ValueError(f"decimals must be 1, 2 or 3, not {decimals}: with none, confidences would be 0 or 1")
     if (out / "cells").resolve() == (folder / "cells").resolve():
         raise ValueError(f"{out} is where the records are: choose another folder with --out, the whole ones are kept")
     found, unread = records.read_all(folder)
@@ -87,7 +97,7 @@ def compact_folder(folder: Path, out: Path, notice: Callable[[int, int], None] =
             continue
         else:
             target.mkdir(parents=True, exist_ok=True)
-            for name, data in compact(record).items():  # `done` last
+            for name, data in compact(record, decimals).items():  # `done` last
                 write_bytes(target / name, data)
             written += 1
         after += _size(target)

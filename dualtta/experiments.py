@@ -12,7 +12,7 @@ from typing import Any
 from dualtta.grid import Cell
 from dualtta.records import Record
 from dualtta.running import Plan
-from dualtta.setups import BENCHMARKS, IMAGENET_C, NINE, SIX, Options, Setup, imagenet, wanted
+from dualtta.setups import BENCHMARKS, IMAGENET_C, NINE, SAFE, SIX, Options, Setup, imagenet, wanted
 from dualtta.source import make_source
 from dualtta.studies import STUDIES
 
@@ -128,7 +128,7 @@ def demo(options: Options) -> Generator[list[Cell], list[Record], None]:
     seeds are run. Nothing of this is in the paper. Command: dualtta run demo --out results/demo
     """
     options = dataclasses.replace(options, batch_size=16)
-    methods = options.methods or NINE
+    methods = options.methods or (*NINE, SAFE)
     setups = demo_setups()
     tuning = dataclasses.replace(options, seeds=(TUNING_SEED,))
     learns = [name for name in methods if name not in ("source", "norm")]

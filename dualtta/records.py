@@ -179,15 +179,20 @@ def _versions() -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """The commit of the source tree this package runs from; None where it is installed without one."""
+    """The commit of the source tree this package runs from, with a "+" where files of it differ; None where there is none."""
     home = Path(__file__).resolve().parent
-    command = ["git", "-C", str(home), "rev-parse", "--show-toplevel", "HEAD"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+    top, _, head = _git(home, "rev-parse", "--show-toplevel", "HEAD").partition("\n")
+    if not head or Path(top, "dualtta").resolve() != home:  # somebody else's repository
         return None
-    top, _, head = done.stdout.strip().partition("\n")
-    return head if head and Path(top, "dualtta").resolve() == home else None  # not somebody else's repository
+    return head + ("+" if _git(home, "status", "--porcelain", "--", str(home)) else "")
+
+
+def _git(home: Path, *words: str) -> str:
+    try:
+        done = subprocess.run(["git", "-C", str(home), *words], capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip()
 
 
 def machine() -> dict[str, Any]:

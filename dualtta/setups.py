@@ -16,6 +16,9 @@ SIX = ("source", "tent", "sar", "eata", "deyo", "dualtta")  # the paper's rows
 NINE = ("source", "norm", "tent", "eata", "sar", "deyo", "eata_dual", "deyo_dual", "dualtta")
 
 
+SAFE = "dualtta_safe"  # what `adapt` takes unless told
+
+
 @dataclass(frozen=True)
 class Options:
     """What a person may choose of an experiment."""

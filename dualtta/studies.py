@@ -13,10 +13,10 @@ from typing import Any
 from dualtta.grid import Cell
 from dualtta.held_out import for_tuning, held_out, members
 from dualtta.protocols import PAPER_LR, family
-from dualtta.setups import CIFAR10_C, IMAGENET_C, NINE, Options, Setup, cifar, colored_mnist, imagenet, pacs, waterbirds
+from dualtta.setups import CIFAR10_C, IMAGENET_C, NINE, SAFE, Options, Setup, cifar, colored_mnist, imagenet, pacs, waterbirds
 from dualtta.source import make_source
 
-VARIANT, SAFE = "dual_variant", "dualtta_safe"
+VARIANT = "dual_variant"
 REAL = ("colored_mnist", "waterbirds", "pacs", IMAGENET_C, CIFAR10_C)
 PASSED = ("impulse_noise", "jpeg_compression")  # a hard one and a mild one, where long or sorted streams are looked at
 STUDIED = ("impulse_noise", "defocus_blur", "contrast", "jpeg_compression")  # of the tuning side: one of a kind, hard ones
@@ -69,6 +69,7 @@ STEPS: dict[bool, tuple[tuple[str, float], ...]] = {
 }
 GUARDS: dict[str, Settings] = {
     "crowd": {"crowd": 1.3},
+    "crowd, steady": {"crowd": 1.3, "steady": 0.03},
     "balance": {"balance": 1.0},
     "crowd, flip": {"crowd": 1.3, "breaks_by": "flip", "lam": 1.0},
     "crowd, leaning": {"crowd": 1.3, "anchor": 0.01},

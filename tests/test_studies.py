@@ -307,7 +307,7 @@ def test_the_table_has_methods_below_and_benchmarks_beside_each_other(folder, ca
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "| | imagenet_c, resnet50_v1, mild |"
     assert "| No adapt | 40.0 |" in lines
-    assert "| EATA | 50.0 |" in lines
+    assert "| EATA | **50.0** |" in lines
     assert "| Tent | 46.0 |" in lines
     assert any("1,000 samples, 2 seeds" in line for line in lines)
 
@@ -319,7 +319,7 @@ def test_the_table_goes_between_its_marks(folder, tmp_path, capsys):
     text = page.read_text()
     assert text.startswith(f"# A\n\n{BEGIN}\n| |")
     assert text.endswith(f"{END}\n\nrest\n")
-    assert "old" not in text
+    assert "\nold" not in text
     page.write_text("# A\n")
     assert main(["results", str(folder), "--into", str(page)]) == 2
     assert "has no place for the table" in capsys.readouterr().err

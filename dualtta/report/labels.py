@@ -22,7 +22,7 @@ def name(method: str) -> str:
     >>> name("source"), name("norm"), name("mine")
     ('No adapt', 'BN statistics', 'mine')
     """
-    return {**NAMES, "norm": "BN statistics"}.get(method, method)
+    return {**NAMES, "norm": "BN statistics", "dualtta_safe": "Safe DualTTA"}.get(method, method)
 
 
 def rank(method: str) -> tuple[int, str]:

@@ -42,16 +42,29 @@ class Column:
         each = [set(places) for places in self.cells.values()]
         return sorted(set.intersection(*each)) if each else []
 
+    @property
+    def grouped(self) -> bool:
+        return all(places[place].has_groups for places in self.cells.values() for place in self.shared)
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return ("mean_of_groups", "worst_group") if self.grouped else ("accuracy",)
+
+    def mean(self, method: str, measure: str) -> str:
+        """Over cells of the mean over seeds, as it is printed."""
+        some = [self.cells[method][place] for place in self.shared]
+        return f"{100 * np.mean([np.mean(list(setting.each(measure).values())) for setting in some]):.1f}"
+
     def value(self, method: str) -> str:
-        places = self.cells.get(method)
-        if not places or not self.shared:
+        """What stands in the table: the highest printed ones in bold, however small their lead."""
+        if method not in self.cells or not self.shared:
             return ""
-        some = [places[place] for place in self.shared]
-        grouped = all(setting.has_groups for setting in some)
-        measures = ("mean_of_groups", "worst_group") if grouped else ("accuracy",)
-        means = [np.mean([np.mean(list(setting.each(key).values())) for setting in some]) for key in measures]
-        paper = self.reported(method, grouped)
-        return " / ".join(f"{100 * mean:.1f}" for mean in means) + (f" ({paper})" if paper else "")
+        texts = []
+        for measure in self.measures:
+            own, best = self.mean(method, measure), max((self.mean(m, measure) for m in self.cells), key=float)
+            texts.append(f"**{own}**" if own == best else own)
+        paper = self.reported(method, self.grouped)
+        return " / ".join(texts) + (f" ({paper})" if paper else "")
 
     def reported(self, method: str, grouped: bool) -> str:
         """The paper's, where it has this benchmark; averages over 15 corruptions or 12 pairs stand beside no part of them."""
@@ -85,7 +98,14 @@ def columns(settings: Iterable[Setting], protocol: Protocol = "own", methods: Se
         key = (setting.dataset, setting.model, setting.scenario, repeats)
         at = found.setdefault(key, Column(*key)).cells.setdefault(setting.method, {})
         at[place_key(setting)] = setting
-    return [column for _, column in sorted(found.items()) if column.shared]
+    return [column for key, column in sorted(found.items(), key=lambda item: _place(item[0])) if column.shared]
+
+
+def _place(key: tuple[str, str, str, int]) -> tuple[object, ...]:
+    """By dataset and model, scenarios from easy to hard."""
+    dataset, model, scenario, repeats = key
+    known = ("mild", "imbalanced", "mixed", "continual")
+    return dataset, model, known.index(scenario) if scenario in known else len(known), scenario, repeats
 
 
 def _two_rates(setting: Setting) -> bool:
@@ -101,12 +121,13 @@ def to_markdown(settings: Iterable[Setting], protocol: Protocol = "own", methods
     if not found:
         raise ValueError(f"no records at the settings of the protocol {protocol!r}: `dualtta run` them, or choose the other")
     rows = sorted({method for column in found for method in column.cells}, key=rank)
-    lines = ["| |" + "|".join(f" {column.title} " for column in found) + "|", "| --- |" + " --- |" * len(found)]
+    lines = ["| |" + "|".join(f" {column.title} " for column in found) + "|", "| --- |" + " ---: |" * len(found)]
     lines += [f"| {name(row)} |" + "|".join(f" {column.value(row)} " for column in found) + "|" for row in rows]
     said = [f"- {column.note()}" for column in found]
     rates = "its authors' learning rate" if protocol == "own" else "the paper's one learning rate"
     head = (
-        "Accuracy in %, mean over cells and seeds (with groups: their mean / the worst); in brackets what the paper reports. "
+        "Accuracy in %, mean over cells and seeds (with groups: their mean / the worst); in brackets what the paper "
+        "reports; bold: the highest. "
     )
     return "\n".join([*lines, "", head + f"Every baseline has {rates}.", "", *said])
 

@@ -43,6 +43,7 @@ INKS = {
     "deyo": Ink("#cc79a7", "P", "--", "---", "cross", "dash"),
     "deyo_dual": Ink("#9467bd", ">", "-", "|||", "triangle-right", "solid"),
     "dualtta": Ink("#0072b2", "o", "-", "", "circle", "solid"),
+    "dualtta_safe": Ink("#1b2a8f", "o", "--", "oo", "circle-open", "dash"),
 }
 OTHERS = (
     Ink("#b8a000", "h", ":", "oo", "hexagon", "dot"),
