@@ -9,8 +9,11 @@ from torch import Tensor
 
 from dualtta.core import Memory, Method, Probe, Selection
 from dualtta.methods.deyo import DeYO
+from dualtta.methods.deyo_dual import DeYODual
 from dualtta.methods.dualtta import DualTTA
+from dualtta.methods.dualtta_safe import DualTTASafe
 from dualtta.methods.eata import EATA
+from dualtta.methods.eata_dual import EATADual
 from dualtta.methods.sar import SAR
 from dualtta.methods.tent import Tent
 
@@ -22,11 +25,16 @@ class Shares:
     batch: int = 64
     above: float = 0.45
     selected: float = 0.258
+    wrong: float = 0.02  # in D-, of methods that have one of that size
 
     def first(self, share: float, like: Tensor) -> Tensor:
         """A mask of the first so many samples; of a part of the batch, everybody."""
         count = round(share * self.batch) if len(like) == self.batch else len(like)
         return torch.arange(len(like), device=like.device) < count
+
+    def minus(self, like: Tensor) -> Tensor:
+        """D-: the next ones."""
+        return self.first(self.selected + self.wrong, like) & ~self.first(self.selected, like)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +47,44 @@ class FixedDual(DualTTA):
         diff_sp = probe.drop("preserve", suffice=chosen)
         beta = (self.ent0 * probe.max_entropy - probe.entropy).exp()
         return Selection.of(chosen, beta + diff_sa.exp() + (self.diff0 - diff_sp).exp())
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedSafe(DualTTASafe):
+    shares_: Shares
+
+    def select(self, probe: Probe, memory: Memory) -> Selection:
+        above, chosen = (self.shares_.first(share, probe.entropy) for share in (self.shares_.above, self.shares_.selected))
+        self.likely(probe, memory)
+        self.calm(*self.shares(probe.probs, memory)[:2])
+        diff_sa = probe.drop("alter", suffice=above)
+        diff_sp = probe.drop("preserve", suffice=chosen)
+        beta = (self.ent0 * probe.max_entropy - probe.entropy).exp()
+        return Selection.of(chosen, beta + diff_sa.exp() + (self.diff0 - diff_sp).exp())
+
+    def lost(self, memory: Memory) -> bool:
+        super().lost(memory)  # asked, and not obeyed
+        return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedDeYODual(DeYODual):
+    shares: Shares
+
+    def select(self, probe: Probe, memory: Memory) -> Selection:
+        plpd = probe.drop("alter", only=self.shares.first(self.shares.above, probe.entropy))
+        chosen, minus = self.shares.first(self.shares.selected, probe.entropy), self.shares.minus(probe.entropy)
+        return Selection.of(chosen, self.certainty(probe) + plpd.exp(), minus, self.certainty(probe))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedEATADual(EATADual):
+    shares: Shares
+
+    def select(self, probe: Probe, memory: Memory) -> Selection:
+        self.similarity(probe, memory)
+        chosen, minus = self.shares.first(self.shares.selected, probe.entropy), self.shares.minus(probe.entropy)
+        return Selection.of(chosen, self.weight(probe), minus, self.weight(probe))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,5 +124,8 @@ METHODS: dict[str, Callable[[Shares], str | Method]] = {
     "eata": lambda shares: FixedEATA(shares=shares),
     "sar": lambda shares: FixedSAR(shares=shares),
     "deyo": lambda shares: FixedDeYO(shares=shares),
+    "eata_dual": lambda shares: FixedEATADual(shares=shares),
+    "deyo_dual": lambda shares: FixedDeYODual(shares=shares),
     "dualtta": lambda shares: FixedDual(shares=shares),
+    "dualtta_safe": lambda shares: FixedSafe(shares_=shares),
 }

@@ -22,7 +22,13 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "eata": {"yes": {"tau_ent": 2.0, "epsilon": 1.0}, "no": {"tau_ent": 0.0}},
     "sar": {"yes": {"ent0": 2.0, "recovery": 0.0}, "no": {"ent0": 0.0}},
     "deyo": {"yes": {"tau_ent": 2.0, "tau_plpd": -1.0}, "no": {"tau_ent": 0.0}},
+    "eata_dual": {"yes": {"tau_ent": 2.0, "epsilon": 1.0}, "no": {"tau_ent": 0.0}},
+    "deyo_dual": {"yes": {"tau_ent": 2.0, "tau_plpd": -1.0}, "no": {"tau_ent": 0.0}},
     "dualtta": {"yes": {"tau_sa": -1.0, "tau_sp": 1.0}, "no": {"tau_sa": 1.0, "tau_sp": 1.0}},
+    "dualtta_safe": {
+        "yes": {"tau_sa": -1.0, "tau_sp": 1.0, "crowd": 100.0, "steady": 10.0},
+        "no": {"tau_sa": 1.0, "tau_sp": 1.0},
+    },
 }
 NETS: dict[str, Callable[[int], nn.Module]] = {  # the first two take a twentieth of the time of the others
     "one_bn": lambda classes: one_layer(nn.BatchNorm2d(8), classes),
