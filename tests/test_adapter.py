@@ -25,7 +25,7 @@ class Wrapped(nn.Module):
 
 def test_the_default_adapts_any_classifier():
     adapter = dualtta.adapt(small_net())
-    assert type(adapter.method) is dualtta.METHODS["dualtta"]
+    assert type(adapter.method) is dualtta.METHODS["dualtta_safe"]
     assert adapter(small_stream()[0]).shape == (16, 10)
 
 

@@ -57,7 +57,7 @@ def weights(tmp_path_factory):
 
 
 def arguments(photos, weights, out, *others):
-    own = ["adapt", "--model", "resnet_tiny", "--weights", weights, "--images", photos, "--out", out]
+    own = ["adapt", "--method", "dualtta", "--model", "resnet_tiny", "--weights", weights, "--images", photos, "--out", out]
     return [str(arg) for arg in (*own, "--batch-size", 8, "--lr", 0.01, "--set", "reduction=mean", "tau_sp=0.1", *others)]
 
 
@@ -413,3 +413,12 @@ def test_torchscript_is_refused_with_the_reason(photos, tmp_path, capsys):
     assert main(arguments(photos, tmp_path / "net.pt", tmp_path / "p.csv")) == 2
     assert "a TorchScript program; its norm layers cannot be adapted" in capsys.readouterr().err
     assert not (tmp_path / "p.csv").exists()
+
+
+def test_the_default_method_is_the_one_to_leave_on(photos, weights, tmp_path):
+    out = tmp_path / "p.csv"
+    args = [arg for arg in arguments(photos, weights, out) if arg not in ("--method", "dualtta")]
+    assert main(args) == 0
+    told = arguments(photos, weights, tmp_path / "told.csv", "--method", "dualtta_safe")
+    assert main(told) == 0
+    assert out.read_bytes() == (tmp_path / "told.csv").read_bytes()

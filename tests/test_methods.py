@@ -15,19 +15,21 @@ from dualtta.methods import METHODS, make_method, settings
 from dualtta.testing import CHECKS, run, small_net, small_stream
 from dualtta.views import PatchShuffle, Style
 
+LOOSE = {"dualtta_safe": {"crowd": 2.5, "steady": 0.5}}  # random weights predict few classes: as it is, it would wait
+
 
 @pytest.mark.parametrize("norm", ["batch", "group", "layer", "instance"])
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.filterwarnings("ignore::dualtta.CollapseWarning")
 def test_registered_methods_pass_the_public_checks(name, check, norm):
-    check(make_method(name), small_net(norm), small_stream())
+    check(make_method(name, **LOOSE.get(name, {})), small_net(norm), small_stream())
 
 
 @pytest.mark.parametrize("norm", ["batch", "group"])
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in ("source", "norm")])
 def test_adapting_methods_do_adapt_here_so_that_the_checks_mean_something(name, norm):
-    adapter = dualtta.adapt(small_net(norm), name, lr=0.01)
+    adapter = dualtta.adapt(small_net(norm), name, lr=0.01, **LOOSE.get(name, {}))
     assert any(step.updated for step in run(adapter, small_stream()))
     assert any(not torch.equal(p, adapter.weights.source[n]) for n, p in adapter.weights.params.items())
 

@@ -13,7 +13,7 @@ def adapt(
     model: str | None = None,
     out: Path = Path("predictions.csv"),
     classes: str | None = None,
-    method: str = "dualtta",
+    method: str = "dualtta_safe",
     set: list[str] = [],  # noqa: B006 (read only)
     lr: float | None = None,
     batch_size: int = 64,
