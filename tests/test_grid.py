@@ -54,6 +54,27 @@ def undisturbed(tmp_path_factory) -> Path:
     return out
 
 
+def test_runs_may_share_source_models(tmp_path):
+    cells, models = list(debug(Options(seeds=(1,), methods=("source",)))), tmp_path / "models"
+    for out in ("a", "b"):
+        result = run_plan(cells, Place(tmp_path / out, sources=models))
+        assert not result.failed
+        assert not (tmp_path / out / "models").exists()
+    cards = list(models.glob("*/card.json"))
+    assert len(cards) == len({cell.source.key for cell in cells if cell.source})
+    assert content(tmp_path / "a") == content(tmp_path / "b")
+
+
+def test_a_changed_source_tree_is_marked_in_the_record(monkeypatch):
+    said = {"rev-parse": f"{Path(records.__file__).parents[1]}\nf00d", "status": ""}
+    monkeypatch.setattr(records, "_git", lambda home, *words: said[words[0]])
+    assert records.commit() == "f00d"
+    said["status"] = " M dualtta/grid.py"
+    assert records.commit() == "f00d+"
+    said["rev-parse"] = "/elsewhere\nf00d"
+    assert records.commit() is None
+
+
 def test_a_record_is_complete_and_says_what_it_is(undisturbed):
     found, notes = records.read_all(undisturbed)
     assert len(found) == 6

@@ -270,6 +270,18 @@ def test_small_records_are_believed_and_their_accuracies_are_exact(folder, tmp_p
         assert np.abs(rows["confidence"] - exact["confidence"]).max() <= 0.0055
 
 
+def test_small_records_can_be_made_smaller_and_keep_what_they_first_were(folder, tmp_path):
+    compact_folder(folder, tmp_path / "small")
+    compact_folder(tmp_path / "small", tmp_path / "smaller", decimals=1)
+    first, second = ({r.key: r for r in gather([path]).records} for path in (folder, tmp_path / "smaller"))
+    for key, record in first.items():
+        assert second[key].summary["accuracy"] == record.summary["accuracy"]
+        assert second[key].cell["compacted"]["decimals"] == 1
+        assert second[key].cell["compacted"]["before"]["mean_entropy"] == record.summary["mean_entropy"]
+    with pytest.raises(ValueError, match="decimals must be 1, 2 or 3"):
+        compact_folder(folder, tmp_path / "none", decimals=0)
+
+
 def test_compacting_resumes_and_never_replaces_the_whole_records(folder, tmp_path):
     compact_folder(folder, tmp_path / "small")
     again = compact_folder(folder, tmp_path / "small")
