@@ -37,30 +37,31 @@ class Shares:
         return self.first(self.selected + self.wrong, like) & ~self.first(self.selected, like)
 
 
+def dual(method: DualTTA, shares: Shares, probe: Probe) -> Selection:
+    """What DualTTA looks at and weighs, for whom the shares say."""
+    chosen = shares.first(shares.selected, probe.entropy)
+    diff_sa = probe.drop("alter", suffice=shares.first(shares.above, probe.entropy))
+    diff_sp = probe.drop("preserve", suffice=chosen)
+    beta = (method.ent0 * probe.max_entropy - probe.entropy).exp()
+    return Selection.of(chosen, beta + diff_sa.exp() + (method.diff0 - diff_sp).exp())
+
+
 @dataclass(frozen=True, kw_only=True)
 class FixedDual(DualTTA):
     shares: Shares
 
     def select(self, probe: Probe, memory: Memory) -> Selection:
-        above, chosen = (self.shares.first(share, probe.entropy) for share in (self.shares.above, self.shares.selected))
-        diff_sa = probe.drop("alter", suffice=above)
-        diff_sp = probe.drop("preserve", suffice=chosen)
-        beta = (self.ent0 * probe.max_entropy - probe.entropy).exp()
-        return Selection.of(chosen, beta + diff_sa.exp() + (self.diff0 - diff_sp).exp())
+        return dual(self, self.shares, probe)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FixedSafe(DualTTASafe):
-    shares_: Shares
+    shares: Shares
 
     def select(self, probe: Probe, memory: Memory) -> Selection:
-        above, chosen = (self.shares_.first(share, probe.entropy) for share in (self.shares_.above, self.shares_.selected))
         self.likely(probe, memory)
-        self.calm(*self.shares(probe.probs, memory)[:2])
-        diff_sa = probe.drop("alter", suffice=above)
-        diff_sp = probe.drop("preserve", suffice=chosen)
-        beta = (self.ent0 * probe.max_entropy - probe.entropy).exp()
-        return Selection.of(chosen, beta + diff_sa.exp() + (self.diff0 - diff_sp).exp())
+        self.calm(*self.mixtures(probe.probs, memory)[:2])
+        return dual(self, self.shares, probe)
 
     def lost(self, memory: Memory) -> bool:
         super().lost(memory)  # asked, and not obeyed
@@ -127,5 +128,5 @@ METHODS: dict[str, Callable[[Shares], str | Method]] = {
     "eata_dual": lambda shares: FixedEATADual(shares=shares),
     "deyo_dual": lambda shares: FixedDeYODual(shares=shares),
     "dualtta": lambda shares: FixedDual(shares=shares),
-    "dualtta_safe": lambda shares: FixedSafe(shares_=shares),
+    "dualtta_safe": lambda shares: FixedSafe(shares=shares),
 }

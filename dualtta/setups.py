@@ -14,8 +14,6 @@ from dualtta.source import Source, make_source
 
 SIX = ("source", "tent", "sar", "eata", "deyo", "dualtta")  # the paper's rows
 NINE = ("source", "norm", "tent", "eata", "sar", "deyo", "eata_dual", "deyo_dual", "dualtta")
-
-
 SAFE = "dualtta_safe"  # what `adapt` takes unless told
 
 

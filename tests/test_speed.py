@@ -308,18 +308,26 @@ def test_samples_of_a_half_precision_model_that_feel_each_other_are_found_out():
         assert found == [True, False]
 
 
-def test_an_examination_that_is_interrupted_leaves_no_trace():
-    class Interrupted(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.net = small_net()
-            self.register_buffer("seen", torch.zeros(()))
+class Counting(nn.Module):
+    """A net that counts its forwards, in a buffer."""
 
+    def __init__(self):
+        super().__init__()
+        self.net = small_net()
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, x):
+        self.seen += 1
+        return self.net(x)
+
+
+def test_an_examination_that_is_interrupted_leaves_no_trace():
+    class Interrupted(Counting):
         def forward(self, x):
-            self.seen += 1
+            logits = super().forward(x)
             if self.seen == 3:
                 raise KeyboardInterrupt
-            return self.net(x)
+            return logits
 
     adapter = dualtta.adapt(Interrupted(), "eata")
     with pytest.raises(KeyboardInterrupt):
@@ -334,16 +342,6 @@ def test_predictions_that_are_all_nan_are_skipped_at_every_speed():
 
 
 def test_finding_out_leaves_no_trace():
-    class Counting(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.net = small_net()
-            self.register_buffer("seen", torch.zeros(()))
-
-        def forward(self, x):
-            self.seen += 1
-            return self.net(x)
-
     counts = [dualtta.adapt(Counting(), "eata", speed=speed) for speed in ("naive", "safe")]
     xs = small_stream(1)
     forwards = [adapter.step(xs[0]).forwards for adapter in counts]

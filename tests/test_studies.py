@@ -228,7 +228,7 @@ def test_two_candidates_have_to_be_told_apart(tmp_path):
 
 def test_the_command_prints_the_verdict_and_its_exit_code_is_the_verdict(tmp_path, capsys):
     baselines(tmp_path)
-    write(tmp_path, "dual_variant", 0.53)
+    write(tmp_path, "dualtta_safe", 0.53)
     assert main(["accept", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "safe (no interval wholly below -0.5): yes; 0 of 2 comparisons show harm" in said

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from dualtta.report.acceptance import Acceptance
 
 
-def accept(folders: list[Path], candidate: str = "dual_variant", json: bool = False) -> int:
+def accept(folders: list[Path], candidate: str = "dualtta_safe", json: bool = False) -> int:
     """Judge a variant on the held-out cells: harmless on each, and better than the best baseline of every benchmark.
 
     Args:

@@ -72,6 +72,8 @@ def run(
     root = root or (Path(folder) if folder else None)
     if root is not None and not root.is_dir():
         raise ValueError(f"there is no folder {root}: name the folder of your data with --root")
+    if models is not None and models.exists() and not models.is_dir():
+        raise ValueError(f"{models} is no folder: name a folder for source models with --models")
     on = device if device and launcher == "ray" else str(pick_device(device))  # a cluster may have what this machine has not
     place = Place(out or Path("results", experiment), root, on, 1, _workers(workers, on), models)
     options = Options(
