@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from dualtta import state
+from dualtta.asked import Asked
 from dualtta.collapse import ADVICE, CHECK_EVERY, CollapseWarning, collapsing, compare, suspicious, watch
 from dualtta.core import Memory, Method, Probe, Selection, Step
 from dualtta.methods import method_name, settings
@@ -171,16 +172,18 @@ class Adapter:
         self.steps += 1
         if self._update is None or self._optimizer is None or self._undo is None:
             return False, False, False, 0
-        if not math.isfinite(look.probe.entropy.sum()):
+        ahead = self._ahead(look)
+        look.selection.counted  # noqa: B018 (asked before a backward is started, heard after it)
+        if not (ahead or math.isfinite(look.probe.entropy.sum())):
             self.skips += 1
             return False, True, False, 0
         taken, backwards = look, 0
-        if not look.selection.empty():
+        if ahead or not look.selection.empty():
             self._undo.mark()
             backwards = look.probe.graphed
             try:
                 taken = self._update.apply(look, again, self.weights, self._optimizer)
-                self.weights.settle()
+                self.weights.settle(look.probe.entropy.sum())
                 if taken.selection.empty():
                     self._undo.back()
                 elif taken is not look:
@@ -201,6 +204,14 @@ class Adapter:
             self.memory = {**self._first_memory, **kept}
             self.recoveries += 1
         return not taken.selection.empty(), False, recovered, backwards
+
+    def _ahead(self, look: Look) -> bool:
+        """Whether the update is begun before anybody knows that it is due: what must not have been is taken back.
+
+        A GPU would stand idle while the host hears who is selected and starts the backward. Where the graph of the whole
+        batch is kept anyway, and somebody of the last batch was selected, the guess costs nothing and is seldom wrong.
+        """
+        return look.loss.is_cuda and self._share > 0 and look.probe.graphed == len(look.probe.entropy)
 
     def _alarm(self, x: Tensor, probe: Probe) -> bool:
         """Whether the predictions are collapsing, as far as can be told after this batch."""
@@ -289,18 +300,14 @@ class Adapter:
 
 
 class Sound:
-    """Whether a batch is finite: asked of the device at once, heard when needed, so that nobody waits in between."""
+    """Whether a batch is finite, asked of the device before its forward and heard after it."""
 
     def __init__(self, x: Tensor) -> None:
-        self._x, self._event = x.detach(), torch.cuda.Event() if x.is_cuda else None  # type: ignore[no-untyped-call]
-        self._total = self._x.sum().to("cpu", non_blocking=True)  # of finite numbers too it may overflow, but seldom
-        if self._event:
-            self._event.record()
-        else:
+        self._x = x.detach()
+        self._total = Asked(self._x.sum())  # of finite numbers too it may overflow, but seldom
+        if not x.is_cuda:
             self.insist()
 
     def insist(self) -> None:
-        if self._event:
-            self._event.synchronize()
-        if not (cmath.isfinite(self._total.item()) or self._x.isfinite().all()):
+        if not (cmath.isfinite(self._total.hear()) or self._x.isfinite().all()):
             raise ValueError("the input holds NaN or Inf: leave such samples out, or repair them before they are normalised")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import torch
 from torch import Generator, Tensor
 
+from dualtta.asked import Asked
 from dualtta.views.base import Draws, FeatureView, InputView, View
 
 if TYPE_CHECKING:
@@ -84,9 +85,14 @@ class Selection:
         return self.plus | self.minus
 
     @cached_property
+    def counted(self) -> Asked:
+        """How many are in D+ and in D-, on its way to the host."""
+        return Asked(torch.stack([self.plus, self.minus]).sum(1))
+
+    @cached_property
     def sizes(self) -> tuple[int, int]:
         """How many are in D+ and in D-: the one place where the host waits for the device to know."""
-        plus, minus = torch.stack([self.plus, self.minus]).sum(1).tolist()
+        plus, minus = self.counted.hear()
         return plus, minus
 
     def empty(self) -> bool:

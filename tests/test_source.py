@@ -19,7 +19,7 @@ from dualtta.data.base import ArrayDataset
 from dualtta.models.checkpoint import file_hash, read_weights
 from dualtta.models.zoo import MODELS
 from dualtta.source import Source, load_source, make_source, train
-from dualtta.source.images import Images, crop_flip, resized_crop_flip
+from dualtta.source.images import Images, crop_flip, zoom_flip
 from dualtta.source.parts import open_parts
 from dualtta.source.recipes import RECIPES, USUAL, Recipe, recipe_for
 from dualtta.source.training import Fit
@@ -281,12 +281,23 @@ def test_crop_flip_shifts_by_up_to_four_and_mirrors():
         assert torch.equal(y[i], part.flip(2) if draws[i, 2] < 0.5 else part)
 
 
-def test_resized_crop_flip_keeps_the_models_size_and_stays_inside():
-    picture = np.random.default_rng(0).integers(100, 200, (40, 60, 3), np.uint8)
-    for draws in np.random.default_rng(1).random((50, 5)):
-        pixels = resized_crop_flip(picture, Preprocess(size=16), draws)
-        assert pixels.shape == (3, 16, 16)
-        assert 95 <= pixels.min() <= pixels.max() <= 205
+def test_zoom_flip_shows_a_part_as_pillow_would():
+    rng = np.random.default_rng(0)
+    smooth = np.cumsum(np.cumsum(rng.normal(size=(6, 3, 40, 40)), 2), 3)
+    smooth = (255 * (smooth - smooth.min()) / np.ptp(smooth)).astype(np.uint8)
+    draws = rng.random((6, 5))
+    found = zoom_flip(torch.from_numpy(smooth), draws)
+    for picture, u, mine in zip(smooth, draws, found, strict=True):
+        area, ratio = 0.6 + 0.4 * u[0], np.exp(np.log(3 / 4) + u[1] * np.log(16 / 9))
+        wide, high = 40 * min(1, np.sqrt(area * ratio)), 40 * min(1, np.sqrt(area / ratio))
+        left, top = u[2] * (40 - wide), u[3] * (40 - high)
+        image = Image.fromarray(picture.transpose(1, 2, 0))
+        theirs = np.array(image.resize((40, 40), Image.Resampling.BILINEAR, box=(left, top, left + wide, top + high)))
+        theirs = theirs[:, ::-1] if u[4] < 0.5 else theirs
+        # at its edges pillow sees the box alone
+        inner = np.abs(mine.permute(1, 2, 0).numpy().astype(int) - theirs.astype(int))[2:-2, 2:-2]
+        assert inner.max() <= 3
+        assert inner.mean() < 0.7
 
 
 def dualtta(*args, **options):
@@ -349,7 +360,7 @@ def test_bad_input_is_one_line_and_exit_code_2_before_any_work(args, says, squar
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("augment", ["none", "resized_crop_flip"])
+@pytest.mark.parametrize("augment", ["none", "zoom_flip"])
 def test_an_image_that_cannot_be_read_is_named_in_one_line(augment, squares, tmp_path):
     root = tmp_path / "squares"
     shutil.copytree(squares, root)

@@ -107,8 +107,9 @@ class Compiled(Passes):
     def _run_whole(self, x: Tensor) -> tuple[Any, Any]:
         self._tap.put = None
         output = self.model(x)
-        # read here so that another adapter's code is not taken for this one's: hooks are not compared
-        return output, None if self._layer is None else self._tap.seen
+        # read here so that another adapter's code is not taken for this one's: hooks are not compared; detached here, or the
+        # backward would begin with zeros for the whole map
+        return output, None if self._layer is None else feature_map(self._layer, self._tap.seen).detach()
 
     def _run_above(self, few: Tensor, z: Tensor) -> Any:
         self._tap.put = z
@@ -121,7 +122,7 @@ class Compiled(Passes):
         if not self._takes(x) or not wanted <= {self._layer} or wanted & self._overwritten:
             return super().whole(x, wanted)
         output, seen = self._run(self._whole, self._sized(x))
-        return output, {name: feature_map(name, seen).detach() for name in wanted}
+        return output, dict.fromkeys(wanted, seen)
 
     def above(self, name: str, few: Tensor, z: Tensor) -> Any:
         if not self._takes(z) or name != self._layer:

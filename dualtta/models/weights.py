@@ -80,12 +80,12 @@ class Weights:
         """What was published has been taken back: whether it was finite is nobody's concern any more."""
         self._doubts = []
 
-    def settle(self) -> None:
-        """NonFinite where a loss, or a parameter that was published, was not finite since this was last asked.
+    def settle(self, *more: Tensor) -> None:
+        """NonFinite where a loss, a parameter that was published, or one of these was not finite since this was last asked.
 
         A gradient that is not finite makes the parameters so. Asked once an update: the host waits for the device here.
         """
-        doubts, self._doubts = self._doubts, []
+        doubts, self._doubts = [*self._doubts, *more], []
         if doubts and not all(map(math.isfinite, torch.stack(doubts).tolist())):
             raise NonFinite("a loss, a gradient or a parameter would not be finite")
 

@@ -3,9 +3,9 @@
 All that is random is drawn from (seed, epoch), so a run that was interrupted meets the same images again.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,13 +16,12 @@ from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
 from dualtta.data.base import Dataset, Ints
-from dualtta.data.geometry import as_image
 from dualtta.data.loading import default_workers
-from dualtta.data.preprocess import INTERPOLATIONS, Preprocess
+from dualtta.data.preprocess import Preprocess
 
-SMALL = 256 * 2**20  # bytes of images that are kept in memory; larger sets are decoded in workers, every epoch anew
+SMALL = 2**30  # bytes of images that are kept in memory; larger sets are decoded in workers, every epoch anew
 PAD = 4  # pixels around an image that crop_flip shifts it by
-SCALE, RATIO = (0.6, 1.0), (3 / 4, 4 / 3)  # of resized_crop_flip: mild, for these sets are fine-tuned on
+SCALE, RATIO = (0.6, 1.0), (3 / 4, 4 / 3)  # of zoom_flip: mild, for these sets are fine-tuned on
 Draws = NDArray[np.float64]  # (N, 5) uniform numbers, one row an image
 
 
@@ -39,7 +38,7 @@ class Images:
     def of(cls, dataset: Dataset, preprocess: Preprocess, augment: str = "none") -> "Images":
         first = preprocess.pixels(dataset.image(0))
         plain = cls(dataset, preprocess, augment, None)
-        if augment == "resized_crop_flip" or first.numel() * len(dataset) > SMALL:
+        if first.numel() * len(dataset) > SMALL:
             return plain
         chunks = [np.arange(start, min(start + 256, len(dataset))) for start in range(0, len(dataset), 256)]
         return cls(dataset, preprocess, augment, torch.cat([pixels for _, pixels in _load(plain, chunks, None)]))
@@ -63,16 +62,11 @@ class Images:
 
     def pixels(self, rows: Ints, draws: Draws | None) -> Tensor:
         """Bytes (B, 3, H, W) of these rows."""
-        if self.augment == "resized_crop_flip" and draws is not None:
-            return _stack([resized_crop_flip(self.dataset.image(int(i)), self.preprocess, draws[i]) for i in rows])
         if self.cached is not None:
             found = self.cached[torch.from_numpy(rows).to(self.cached.device)]
         else:
             found = _stack([self.preprocess.pixels(self.dataset.image(int(i))) for i in rows])
-        if draws is None or not self.augment.startswith("crop_flip"):
-            return found
-        moved = crop_flip(found, draws[rows])
-        return cut_out(moved, draws[rows]) if self.augment == "crop_flip_cut" else moved
+        return found if draws is None else AUGMENT[self.augment](found, draws[rows])
 
 
 class _Batches(TorchDataset[Tensor | str]):
@@ -96,7 +90,7 @@ def _load(images: Images, batches: list[Ints], draws: Draws | None) -> Iterator[
         yield from ((rows, images.pixels(rows, draws)) for rows in batches)
         return
     # arrays are sliced faster than a worker starts; files are decoded in workers
-    light = not isinstance(images.dataset.image(0), Image.Image) and images.augment != "resized_crop_flip"
+    light = not isinstance(images.dataset.image(0), Image.Image)
     workers = 0 if light else min(default_workers(), len(batches))
     loader = DataLoader(
         _Batches(images, batches, draws),
@@ -158,16 +152,30 @@ def cut_out(pixels: Tensor, draws: Draws) -> Tensor:
     return pixels.masked_fill((inside[0][:, :, None] & inside[1][:, None, :])[:, None], 0)
 
 
-def resized_crop_flip(picture: Any, preprocess: Preprocess, draws: Draws) -> Tensor:
-    """A random part of the image at the model's size, mirrored every other time."""
-    image = as_image(picture)
-    width, height = image.size
-    area = (SCALE[0] + draws[0] * (SCALE[1] - SCALE[0])) * width * height
-    ratio = np.exp(np.log(RATIO[0]) + draws[1] * (np.log(RATIO[1]) - np.log(RATIO[0])))
-    wide, high = min(width, np.sqrt(area * ratio)), min(height, np.sqrt(area / ratio))
-    left, top = draws[2] * (width - wide), draws[3] * (height - high)
-    size = (preprocess.size, preprocess.size) if preprocess.size is not None else image.size
-    box = (left, top, left + wide, top + high)
-    part = np.array(image.resize(size, INTERPOLATIONS[preprocess.interpolation], box=box))
-    part = part[:, ::-1] if draws[4] < 0.5 else part
-    return torch.from_numpy(part.transpose(2, 0, 1).copy())
+def zoom_flip(pixels: Tensor, draws: Draws) -> Tensor:
+    """A random part of each image, blown up to all of it, and mirrored every other time.
+
+    >>> x = torch.arange(16, dtype=torch.uint8).view(1, 1, 4, 4)
+    >>> bool((zoom_flip(x, np.array([[1, 0.5, 0, 0, 0.9]])) == x).all())  # all of it
+    True
+    """
+    u = torch.from_numpy(draws).to(pixels.device, torch.float32)
+    area = SCALE[0] + u[:, 0] * (SCALE[1] - SCALE[0])
+    ratio = (math.log(RATIO[0]) + u[:, 1] * math.log(RATIO[1] / RATIO[0])).exp()
+    wide, high = (area * ratio).sqrt().clamp_max(1), (area / ratio).sqrt().clamp_max(1)  # shares of the sides
+    across, down = (1 - wide) * (2 * u[:, 2] - 1), (1 - high) * (2 * u[:, 3] - 1)  # the part's centre, from -1 to 1
+    mirror = torch.where(u[:, 4] < 0.5, -1.0, 1.0)
+    none = torch.zeros_like(wide)
+    boxes = torch.stack([mirror * wide, none, across, none, high, down], 1).view(-1, 2, 3)
+    grid = torch.nn.functional.affine_grid(boxes, list(pixels.shape), align_corners=False)
+    zoomed = torch.nn.functional.grid_sample(pixels.float(), grid, padding_mode="border", align_corners=False)
+    return zoomed.round_().to(torch.uint8)
+
+
+# what a recipe's `augment` does to bytes (B, 3, H, W) by uniform numbers (B, 5)
+AUGMENT: dict[str, Callable[[Tensor, Draws], Tensor]] = {
+    "none": lambda pixels, draws: pixels,
+    "crop_flip": crop_flip,
+    "crop_flip_cut": lambda pixels, draws: cut_out(crop_flip(pixels, draws), draws),
+    "zoom_flip": zoom_flip,
+}

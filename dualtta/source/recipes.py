@@ -8,7 +8,7 @@ from dualtta.naming import nearest
 CHOICES: dict[str, tuple[str, ...]] = {
     "optimizer": ("sgd", "adamw"),
     "schedule": ("constant", "cosine"),
-    "augment": ("none", "crop_flip", "crop_flip_cut", "resized_crop_flip"),
+    "augment": ("none", "crop_flip", "crop_flip_cut", "zoom_flip"),
     "keep": ("best", "last"),
 }
 
@@ -32,7 +32,7 @@ class Recipe:
     batch_size: int = 64
     schedule: str = "constant"
     warmup: int = 0
-    augment: str = "resized_crop_flip"
+    augment: str = "zoom_flip"
     keep: str = "best"
     validation: str | None = None
     holdout: float = 0.1
