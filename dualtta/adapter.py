@@ -85,7 +85,7 @@ class Adapter:
         before = self.net.forwarded
         if self.net.speed.graphs:
             torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
-        with torch.inference_mode(False):
+        with torch.inference_mode(False), torch.no_grad():  # objectives, and the forwards that they need, keep their graph
             x = x.clone() if x.is_inference() else x
             self._examine(x, sound)
             look = self._look(x, drawn, self._graph(x), sound)
@@ -156,7 +156,9 @@ class Adapter:
         selection = self.method.select(probe, self.memory)
         if among is not None:
             selection = selection.among(among)
-        return Look(probe, selection, self.method.objective(probe, selection, self.memory))
+        with torch.enable_grad():
+            loss = self.method.objective(probe, selection, self.memory)
+        return Look(probe, selection, loss)
 
     def _again(self, x: Tensor, drawn: dict[str, Draws], among: Selection) -> Look:
         """Look once more, among those selected before; only at them where that is the same."""
@@ -174,7 +176,8 @@ class Adapter:
             return False, False, False, 0
         ahead = self._ahead(look)
         look.selection.counted  # noqa: B018 (asked before a backward is started, heard after it)
-        if not (ahead or math.isfinite(look.probe.entropy.sum())):
+        total = look.probe.entropy.sum()  # not finite where anybody's is not
+        if not (ahead or math.isfinite(total)):
             self.skips += 1
             return False, True, False, 0
         taken, backwards = look, 0
@@ -183,7 +186,7 @@ class Adapter:
             backwards = look.probe.graphed
             try:
                 taken = self._update.apply(look, again, self.weights, self._optimizer)
-                self.weights.settle(look.probe.entropy.sum())
+                self.weights.settle(total)
                 if taken.selection.empty():
                     self._undo.back()
                 elif taken is not look:

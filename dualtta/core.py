@@ -86,13 +86,13 @@ class Selection:
 
     @cached_property
     def counted(self) -> Asked:
-        """How many are in D+ and in D-, on its way to the host."""
-        return Asked(torch.stack([self.plus, self.minus]).sum(1))
+        """Who is in D+ and in D-, on its way to the host."""
+        return Asked(torch.stack([self.plus, self.minus]))
 
     @cached_property
     def sizes(self) -> tuple[int, int]:
         """How many are in D+ and in D-: the one place where the host waits for the device to know."""
-        plus, minus = self.counted.hear()
+        plus, minus = map(sum, self.counted.hear())
         return plus, minus
 
     def empty(self) -> bool:
@@ -128,10 +128,11 @@ class Probe:
             self.raw_logits, self._maps = net.tapped(x, taps, lone=self._lone)
             self._first = widen(self.raw_logits)  # losses and drops in float32 at least, whatever autocast does
             log_p = self._first.log_softmax(1)
-            self._first_entropy = entropy(log_p)
-        log_p, self.entropy = log_p.detach(), self._first_entropy.detach()
-        self.probs = log_p.exp()
-        self.confidence, self.prediction = self.probs.max(1)
+            probs = log_p.exp()
+            self._first_entropy = entropy(log_p, probs)
+        self.entropy, self.probs = self._first_entropy.detach(), probs.detach()
+        confidence, self._predicted = self.probs.max(1, keepdim=True)  # (B, 1)
+        self.confidence, self.prediction = confidence.squeeze(1), self._predicted.squeeze(1)
         self.max_entropy = math.log(log_p.shape[1])
         self.drops: dict[str, Tensor] = {}
         self._seen: dict[str, tuple[Tensor, Tensor | None]] = {}  # probabilities under a view, and of which rows
@@ -191,8 +192,8 @@ class Probe:
             logits = self._view_logits(name, draws, rows, alone=only is not None)
         probs = self.probs[:0] if logits is None else widen(logits).softmax(1)
         self._seen[name] = probs, rows
-        confidence, prediction = of_rows(self.confidence, rows), of_rows(self.prediction, rows)
-        drops = confidence - probs.gather(1, prediction[:, None]).squeeze(1)
+        confidence, predicted = of_rows(self.confidence, rows), of_rows(self._predicted, rows)
+        drops = confidence - probs.gather(1, predicted).squeeze(1)
         if kind == "relative":
             drops = drops / confidence
         self.drops[name] = self._among_all(drops, rows, math.nan)
@@ -220,7 +221,8 @@ class Probe:
             seen = view.transform(x, draws)
             return self._net(of_rows(seen, rows), lone=self._lone)
         assert isinstance(view, FeatureView)
-        memory = {key.removeprefix(f"{name}."): value for key, value in self._memory.items() if key.startswith(f"{name}.")}
+        own = f"{name}."
+        memory = {key.removeprefix(own): value for key, value in self._memory.items() if key.startswith(own)}
         z = self._maps.get(self._net.layer_of(view))
         if alone and rows is not None:
             draws = tuple(d[rows] for d in draws)
@@ -229,10 +231,10 @@ class Probe:
             styled, observed = self._net.restyle(view, z, draws, memory, rows)
             logits = None if nobody else self._net.above(self._net.layer_of(view), styled, x, lone=self._lone)
         else:
-            own = x[rows] if alone and rows is not None else x
-            logits, observed = self._net.through(view, own, draws, memory, lone=self._lone)
+            part = x[rows] if alone and rows is not None else x
+            logits, observed = self._net.through(view, part, draws, memory, lone=self._lone)
             logits = logits if alone else of_rows(logits, rows)
-        self.observed |= {f"{name}.{key}": value for key, value in observed.items()}
+        self.observed |= {own + key: value for key, value in observed.items()}
         return logits
 
     def _drawn(self, name: str) -> Draws:
@@ -252,13 +254,14 @@ def of_rows(values: Tensor, rows: Tensor | None) -> Tensor:
     return values if rows is None else values[rows]
 
 
-def entropy(log_p: Tensor) -> Tensor:
-    """Ent of log-probabilities (B, C); a class of probability zero, masked out by a logit of -inf, adds nothing.
+def entropy(log_p: Tensor, p: Tensor | None = None) -> Tensor:
+    """Ent of log-probabilities (B, C), p their probabilities where these are known; a class of probability zero, masked out by a logit of -inf, adds nothing.
 
     >>> entropy(torch.tensor([[0.5, 0.5, 0.0]]).log()).exp()
     tensor([2.])
     """
-    return -(log_p.exp() * log_p.clamp_min(-1e4)).sum(1)  # exp is zero there, and a weighted gradient stays finite
+    p = log_p.exp() if p is None else p
+    return -(p * log_p.clamp_min(-1e4)).sum(1)  # exp is zero there, and a weighted gradient stays finite
 
 
 def widen(logits: Tensor) -> Tensor:
@@ -270,7 +273,7 @@ def entropy_objective(probe: Probe, selection: Selection, lam: float = 0.0, redu
     """L = sum over D+ of alpha Ent - lam * sum over D- of beta Ent, or the same with means; an empty set contributes 0."""
 
     def term(mask: Tensor) -> Tensor:
-        weight = torch.where(mask, selection.weight, 0.0)
+        weight = mask * selection.weight
         return weight if reduction == "sum" else weight / mask.sum().clamp_min(1)
 
     signed = term(selection.plus) - lam * term(selection.minus) if lam else term(selection.plus)

@@ -82,8 +82,10 @@ class DualVariant(DualTTA):
 
         beta = (self.ent0 * probe.max_entropy - probe.entropy).exp()
         alpha = beta + diff_sa.exp() + (self.diff0 - diff_sp).exp()
-        rarity = self.rarity(probe, memory)
-        return Selection.of(plus, alpha * rarity, minus, beta * rarity)
+        if self.balance and SHARES in memory:
+            rarity = self.rarity(probe, memory[SHARES])
+            alpha, beta = alpha * rarity, beta * rarity
+        return Selection.of(plus, alpha, minus, beta)
 
     def likely(self, probe: Probe, memory: Memory) -> Tensor:
         """Who may be in D+, by what the first forward says."""
@@ -110,9 +112,9 @@ class DualVariant(DualTTA):
     def mixtures(self, probs: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
         """Mean predictions, recent ones with this batch, usual ones before it, and how many those are of."""
         mean, keep = probs.mean(0), exp(-len(probs) / WINDOW)
-        recent = keep * memory[RECENT] + (1 - keep) * mean if RECENT in memory else mean
-        equal = torch.full_like(mean, 1 / len(mean))
-        return recent, memory.get(USUAL, equal), memory.get(SEEN, mean.new_tensor(float(PRIOR)))
+        if RECENT not in memory:
+            return mean, torch.full_like(mean, 1 / len(mean)), mean.new_tensor(float(PRIOR))
+        return keep * memory[RECENT] + (1 - keep) * mean, memory[USUAL], memory[SEEN]
 
     def unlikely(self, probe: Probe) -> Tensor:
         """Who may be in D-, by what the first forward says."""
@@ -142,11 +144,9 @@ class DualVariant(DualTTA):
             return diff_sp > (seen.quantile(1 - self.top) if len(seen) else torch.inf)
         return diff_sp > self.threshold
 
-    def rarity(self, probe: Probe, memory: Memory) -> Tensor:
-        """(1 / (C q_k)) ** balance: 1 while all classes are predicted equally often, or none has been."""
-        if not self.balance or SHARES not in memory:
-            return torch.ones_like(probe.entropy)
-        share = memory[SHARES][probe.prediction] * memory[SHARES].numel()
+    def rarity(self, probe: Probe, shares: Tensor) -> Tensor:
+        """(1 / (C q_k)) ** balance: 1 while all classes are predicted equally often."""
+        share = shares[probe.prediction] * shares.numel()
         return share.clamp_min(1 / RAREST) ** -self.balance
 
     def objective(self, probe: Probe, selection: Selection, memory: Memory) -> Tensor:

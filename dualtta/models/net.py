@@ -1,8 +1,8 @@
 """A classifier wired for adaptation: how its norm layers normalise, how its logits are read, how a feature map is changed."""
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from typing import Any, Literal
 
 import torch
@@ -75,8 +75,7 @@ class Net:
 
     def _whole(self, x: Tensor, names: Iterable[str], lone: bool) -> tuple[Tensor, Maps]:
         filled = self._filled(x)
-        with self._ready(x, lone):
-            output, maps = self._passes.whole(self._laid_out(filled), names)
+        output, maps = self._run(x, lone, self._passes.whole, self._laid_out(filled), names)
         self.forwarded += len(x)
         logits = self._checked(output, len(filled), x)
         if filled is x:
@@ -89,8 +88,7 @@ class Net:
         logits = []
         for part in self.parts(z):
             filled = self._filled(part)
-            with self._ready(x, lone):
-                output = self._passes.above(name, few, filled)
+            output = self._run(x, lone, self._passes.above, name, few, filled)
             self.forwarded += len(part)
             logits.append(self._checked(output, len(filled), x)[: len(part)])
         return torch.cat(logits) if len(logits) > 1 else logits[0]
@@ -105,13 +103,13 @@ class Net:
         def change(module: nn.Module, args: Any, output: Any) -> Any:
             nonlocal observed
             z = feature_map(name, output)
-            restyled, observed = view.transform(z, draws, *self._layout(name, module, z), memory)
+            restyled, observed = view.transform(z, draws, *self._layout(name, z), memory)
             return replaced(output, restyled)
 
         twice = len(x) == 1 and self.coupled(lone)
         own = torch.cat([x, x]) if twice else x
-        with hooked(self._module(name), change), self._ready(x, lone):
-            output, _ = self._plain.whole(self._laid_out(own), ())
+        with hooked(self._module(name), change):
+            output, _ = self._run(x, lone, self._plain.whole, self._laid_out(own), ())
         self.forwarded += len(x)
         if observed is None:
             raise ValueError(f"the forward pass does not reach the layer {name!r}: name another with layer=")
@@ -122,7 +120,7 @@ class Net:
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """What the view makes of the feature map of a whole batch, for these rows or all, and what it observed."""
         name = self.layer_of(view)
-        layout = self._layout(name, self._module(name), z)
+        layout = self._layout(name, z)
         if rows is None:
             transform = self._restyled if len(z) == self._size else _restyled
             return transform(view, z, draws, *layout, memory)
@@ -223,23 +221,23 @@ class Net:
             self._layer = style_layer(self.model)
         return self._layer
 
-    @contextmanager
-    def _ready(self, x: Tensor, lone: bool) -> Iterator[None]:
-        """The model in its mode and precision; what it raises on an input it cannot take is said in one line."""
+    def _run(self, x: Tensor, lone: bool, a_pass: Callable[..., Any], *inputs: Any) -> Any:
+        """A pass with the model in its mode and precision; what it raises on an input it cannot take is said in one line."""
         if self.model.training:  # somebody called train() on it
             self.model.eval()
         autocast = torch.autocast(x.device.type, torch.bfloat16) if self.speed.precision else nullcontext()
-        with normalising(self.batch_norms, self.statistics, lone=lone and self.alone == "source"), autocast:
-            try:
-                yield
-            except (torch.OutOfMemoryError, WiringError):
-                raise
-            except (RuntimeError, AssertionError, ValueError, TypeError, IndexError, AttributeError) as error:
-                # what torch's, timm's and home-made layers raise on a shape they cannot take
-                said = str(error).strip().split("\n")[0]
-                what = f"shape {tuple(x.shape)}, {x.dtype}, on {x.device}"
-                way = " (one image is a batch of one: x[None])" if x.ndim == 3 else ""
-                raise ValueError(f"the model failed on an input of {what}{way}: {said}") from error
+        lone = lone and self.alone == "source"
+        try:
+            with normalising(self.batch_norms, self.statistics, lone=lone) if self.batch_norms else nullcontext(), autocast:
+                return a_pass(*inputs)
+        except (torch.OutOfMemoryError, WiringError):
+            raise
+        except (RuntimeError, AssertionError, ValueError, TypeError, IndexError, AttributeError) as error:
+            # what torch's, timm's and home-made layers raise on a shape they cannot take
+            said = str(error).strip().split("\n")[0]
+            what = f"shape {tuple(x.shape)}, {x.dtype}, on {x.device}"
+            way = " (one image is a batch of one: x[None])" if x.ndim == 3 else ""
+            raise ValueError(f"the model failed on an input of {what}{way}: {said}") from error
 
     def _laid_out(self, x: Tensor) -> Tensor:
         return x.contiguous(memory_format=torch.channels_last) if self._channels_last and x.ndim == 4 else x
@@ -258,10 +256,10 @@ class Net:
         near = difflib.get_close_matches(name, modules, 3) or list(modules)[1:6]
         raise ValueError(f"the model has no layer {name!r}; near it: {', '.join(near)}")
 
-    def _layout(self, name: str, module: nn.Module, z: Tensor) -> tuple[int, int]:
+    def _layout(self, name: str, z: Tensor) -> tuple[int, int]:
         key = (name, z.shape[1:])
         if key not in self._layouts:
-            channel = channel_axis(module, z)
+            channel = channel_axis(self._module(name), z)
             self._layouts[key] = channel, prefix_tokens(self.model, z) if z.ndim == 3 and channel == -1 else 0
         return self._layouts[key]
 

@@ -20,15 +20,14 @@ def check_statistics(statistics: Any) -> None:
 @contextmanager
 def normalising(norms: list[_BatchNorm], statistics: Statistics, *, lone: bool) -> Iterator[None]:
     """BatchNorm by the chosen statistics while this lasts. `lone`: by the source's, as a single sample has none."""
-    if not norms:
-        yield
-        return
     set_mode(norms, statistics == "batch" and not lone)  # at every call: whoever holds the model may have called eval() on it
     try:
+        if isinstance(statistics, str) or lone:
+            yield
+            return
         with ExitStack() as stack:
-            if isinstance(statistics, float | int) and not lone:
-                for norm in norms:
-                    stack.enter_context(_blended(norm, float(statistics)))
+            for norm in norms:
+                stack.enter_context(_blended(norm, float(statistics)))
             yield
     finally:
         if lone:
@@ -39,7 +38,8 @@ def set_mode(norms: list[_BatchNorm], batch: bool) -> None:
     for norm in norms:
         # with track_running_stats=False, training mode leaves the running statistics alone; not by nn.Module's own setattr,
         # which looks for parameters and, over all layers at every pass, takes as long as a convolution
-        vars(norm).update(training=batch, track_running_stats=not batch)
+        own = vars(norm)
+        own["training"], own["track_running_stats"] = batch, not batch
 
 
 @contextmanager

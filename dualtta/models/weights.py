@@ -14,7 +14,7 @@ class NonFinite(ArithmeticError):
 
 
 class Weights:
-    """Named parameters of a model. Optimisers move the masters; `publish` brings them into the model."""
+    """Named parameters of a model. Optimisers move the masters, under no_grad; `publish` brings them into the model."""
 
     def __init__(self, model: nn.Module, names: set[str]) -> None:
         self.model = model
@@ -58,21 +58,19 @@ class Weights:
         with torch.no_grad():
             if self.masters:
                 torch._foreach_copy_(list(self.masters.values()), [values[name] for name in self.masters])
-        self._bring()
+            self._bring()
 
     def publish(self) -> None:
         """Bring the masters' values into the model; `settle` says whether they are finite there."""
         narrow = self._bring()
-        if self.params:
-            with torch.no_grad():
-                self._doubts += torch._foreach_norm([*self.masters.values(), *narrow], torch.inf)
+        # of finite numbers too the sum may overflow, but no weights are that large
+        self._doubts.append(torch.cat([value.flatten() for value in (*self.masters.values(), *narrow)]).sum())
 
     def _bring(self) -> list[Tensor]:
         """The masters' values, into those parameters that are narrower; returns these."""
         narrow: list[Tensor] = [self.params[name] for name in self._narrow]
         if narrow:
-            with torch.no_grad():
-                torch._foreach_copy_(narrow, [self.masters[name] for name in self._narrow])
+            torch._foreach_copy_(narrow, [self.masters[name] for name in self._narrow])
         torch.clear_autocast_cache()  # or a surrounding autocast would go on with the old values
         return narrow
 
@@ -106,19 +104,16 @@ class Weights:
 
     def climb(self, rho: float) -> None:
         """Move by rho g / (||g|| + 1e-12) along the gradient that `backward` left, one norm over all parameters."""
-        with torch.no_grad():
-            moving = [(master, master.grad) for master in self.masters.values() if master.grad is not None]
-            grads = [grad for _, grad in moving]
-            norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))
-            steps = torch._foreach_mul(grads, rho / (norm + 1e-12))
-            torch._foreach_add_([master for master, _ in moving], steps)
+        moving = [(master, master.grad) for master in self.masters.values() if master.grad is not None]
+        grads = [grad for _, grad in moving]
+        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))
+        steps = torch._foreach_mul(grads, rho / (norm + 1e-12))
+        torch._foreach_add_([master for master, _ in moving], steps)
         self.publish()
 
     def lean(self, share: float) -> None:
         """Move the masters this share of the way back to the source; `publish` brings them into the model."""
-        with torch.no_grad():
-            if self.masters:
-                torch._foreach_lerp_(list(self.masters.values()), [self.source[name] for name in self.masters], share)
+        torch._foreach_lerp_(list(self.masters.values()), [self.source[name] for name in self.masters], share)
 
     def drift(self, importance: Mapping[str, Tensor]) -> Tensor:
         """Sum of importance * (value - source value)^2, differentiable."""
