@@ -255,7 +255,7 @@ def of_rows(values: Tensor, rows: Tensor | None) -> Tensor:
 
 
 def entropy(log_p: Tensor, p: Tensor | None = None) -> Tensor:
-    """Ent of log-probabilities (B, C), p their probabilities where these are known; a class of probability zero, masked out by a logit of -inf, adds nothing.
+    """Ent of log-probabilities (B, C); a class of probability zero, masked out by a logit of -inf, adds nothing.
 
     >>> entropy(torch.tensor([[0.5, 0.5, 0.0]]).log()).exp()
     tensor([2.])
