@@ -60,7 +60,7 @@ class FixedSafe(DualTTASafe):
 
     def select(self, probe: Probe, memory: Memory) -> Selection:
         self.likely(probe, memory)
-        self.calm(*self.mixtures(probe.probs, memory)[:2])
+        self.calm(*self.mixtures(probe, memory)[:2])
         return dual(self, self.shares, probe)
 
     def lost(self, memory: Memory) -> bool:

@@ -121,7 +121,7 @@ class Probe:
     ) -> None:
         self._net, self._weights, self._x, self._views = net, weights, x, views
         self._memory, self._draws, self._generator, self._graph = memory, draws, generator, graph
-        self._lone = len(x) == 1
+        self._size, self._lone = len(x), len(x) == 1
         self._shortcuts = net.shortcuts(x.shape)
         taps = [net.layer_of(view) for view in views.values() if isinstance(view, FeatureView) and self._shortcuts.above]
         with torch.set_grad_enabled(bool(graph)):
@@ -137,7 +137,12 @@ class Probe:
         self.drops: dict[str, Tensor] = {}
         self._seen: dict[str, tuple[Tensor, Tensor | None]] = {}  # probabilities under a view, and of which rows
         self.observed: dict[str, Tensor] = {}
-        self.graphed = len(x) if graph else 0  # samples whose graph a backward goes through
+        self.graphed = self._size if graph else 0  # samples whose graph a backward goes through
+
+    @cached_property
+    def mean(self) -> Tensor:
+        """The mean prediction (C,)."""
+        return self.probs.mean(0)
 
     @property
     def coupled(self) -> bool:
@@ -186,7 +191,7 @@ class Probe:
         """
         asked = suffice if suffice is not None and self._shortcuts.independent else only
         found = None if asked is None else asked.nonzero()  # the host waits for it
-        rows = None if found is None or len(found) == len(self._x) else found.squeeze(1)
+        rows = None if found is None or len(found) == self._size else found.squeeze(1)
         draws = self._drawn(name)  # also where nobody is looked at: the next batch draws the same either way
         with torch.no_grad():
             logits = self._view_logits(name, draws, rows, alone=only is not None)
@@ -206,7 +211,7 @@ class Probe:
 
     def _among_all(self, values: Tensor, rows: Tensor | None, others: float) -> Tensor:
         """What these rows have, in the whole batch; the others have `others`."""
-        return values if rows is None else values.new_full((len(self._x),), others).index_copy_(0, rows, values)
+        return values if rows is None else values.new_full((self._size,), others).index_copy_(0, rows, values)
 
     def drift(self, importance: Memory) -> Tensor:
         """Sum of F (theta - theta_source)^2 over the adapted parameters, with F[name] the importance of each."""
@@ -241,8 +246,8 @@ class Probe:
         x = self._x
         if name not in self._draws:
             self._draws[name] = self._views[name].draw(x, self._generator)
-        if any(len(drawn) != len(x) for drawn in self._draws[name]):
-            raise ValueError(f"the draws of {name!r} are for {len(self._draws[name][0])} samples, the batch has {len(x)}")
+        if any(len(drawn) != self._size for drawn in self._draws[name]):
+            raise ValueError(f"the draws of {name!r} are for {len(self._draws[name][0])} samples, the batch has {self._size}")
         if x.device.type == "cpu":
             return self._draws[name]
         narrow = x.device.type == "mps"  # the one device without float64

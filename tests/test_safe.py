@@ -1,5 +1,7 @@
 """The default of `adapt`: DualTTA that may be left switched on."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
@@ -69,7 +71,7 @@ def test_calm_is_near_the_usual_or_near_equal_shares():
 def test_what_is_usual_begins_at_equal_shares_and_counts_samples_not_batches():
     probs = torch.eye(4)[[0, 0, 0, 1]]
     method = DualVariant(steady=0.03)
-    recent, usual, seen = method.mixtures(probs, {})
+    recent, usual, seen = method.mixtures(SimpleNamespace(probs=probs, mean=probs.mean(0)), {})
     assert torch.equal(recent, torch.tensor([0.75, 0.25, 0, 0]))
     assert torch.equal(usual, torch.full((4,), 0.25))
     assert seen == PRIOR

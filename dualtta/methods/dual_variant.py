@@ -67,7 +67,7 @@ class DualVariant(DualTTA):
     def select(self, probe: Probe, memory: Memory) -> Selection:
         may_rise, may_fall = self.unlikely(probe), self.likely(probe, memory)  # D- and D+ before anything is looked at
         if self.steady is not None:
-            calm = self.calm(*self.mixtures(probe.probs, memory)[:2])
+            calm = self.calm(*self.mixtures(probe, memory)[:2])
             may_rise, may_fall = may_rise & calm, may_fall & calm
         diff_sa = probe.drop("alter", kind=self.drop, suffice=may_rise | may_fall)
         everybody = torch.ones_like(may_rise)
@@ -109,9 +109,9 @@ class DualVariant(DualTTA):
         away = torch.minimum((recent - usual).square().sum(), (recent - 1 / len(recent)).square().sum())
         return away <= (self.steady or 0.0)
 
-    def mixtures(self, probs: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
+    def mixtures(self, probe: Probe, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
         """Mean predictions, recent ones with this batch, usual ones before it, and how many those are of."""
-        mean, keep = probs.mean(0), exp(-len(probs) / WINDOW)
+        mean, keep = probe.mean, exp(-len(probe.probs) / WINDOW)
         if RECENT not in memory:
             return mean, torch.full_like(mean, 1 / len(mean)), mean.new_tensor(float(PRIOR))
         return keep * memory[RECENT] + (1 - keep) * mean, memory[USUAL], memory[SEEN]
@@ -171,15 +171,15 @@ class DualVariant(DualTTA):
         if (self.epsilon, self.crowd, self.steady) != (None, None, None) and size:
             new[AVERAGE] = torch.where(selection.plus[:, None], probe.probs, 0.0).sum(0) / size
         if self.balance:
-            new[SHARES] = probe.probs.mean(0)
+            new[SHARES] = probe.mean
         if self.recovery and size:
             new[EMA] = torch.where(selection.plus, probe.entropy, 0.0).sum() / size
         moved = {name: moving(memory, name, value) for name, value in new.items()}
         if self.steady is not None:
-            recent, usual, seen = self.mixtures(probe.probs, memory)
+            recent, usual, seen = self.mixtures(probe, memory)
             seen = (seen + len(probe.probs)).clamp_max(HORIZON)
             share = len(probe.probs) / seen
-            moved |= {RECENT: recent, USUAL: (1 - share) * usual + share * probe.probs.mean(0), SEEN: seen}
+            moved |= {RECENT: recent, USUAL: (1 - share) * usual + share * probe.mean, SEEN: seen}
         if self.marginal:
             moved[MARGINAL] = self.mean_prediction(probe.probs, memory)
         if self.breaks_by == "quantile":

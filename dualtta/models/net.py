@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 from dualtta.models.depth import is_convolution, style_layer
 from dualtta.models.layout import channel_axis, prefix_tokens
 from dualtta.models.norms import batch_norms
-from dualtta.models.passes import Compiled, Maps, Passes, WiringError, feature_map, hooked, padded, replaced
+from dualtta.models.passes import Compiled, Maps, Passes, WiringError, feature_map, padded, replaced
 from dualtta.models.shortcuts import LONE, NONE, Shortcuts, agree, holds
 from dualtta.models.statistics import Statistics, check_statistics, normalising
 from dualtta.speed import SPEEDS, Speed
@@ -90,7 +90,8 @@ class Net:
             filled = self._filled(part)
             output = self._run(x, lone, self._passes.above, name, few, filled)
             self.forwarded += len(part)
-            logits.append(self._checked(output, len(filled), x)[: len(part)])
+            part_logits = self._checked(output, len(filled), x)
+            logits.append(part_logits if filled is part else part_logits[: len(part)])
         return torch.cat(logits) if len(logits) > 1 else logits[0]
 
     def through(
@@ -108,7 +109,7 @@ class Net:
 
         twice = len(x) == 1 and self.coupled(lone)
         own = torch.cat([x, x]) if twice else x
-        with hooked(self._module(name), change):
+        with self._module(name).register_forward_hook(change):
             output, _ = self._run(x, lone, self._plain.whole, self._laid_out(own), ())
         self.forwarded += len(x)
         if observed is None:

@@ -1,7 +1,7 @@
 """The two ways through a model: whole, or from an inner layer upwards. As they are, or compiled."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -25,15 +25,6 @@ def replaced(output: Any, z: Tensor) -> Any:
     return (z, *output[1:]) if isinstance(output, tuple) else z
 
 
-@contextmanager
-def hooked(module: nn.Module, hook: Callable[[nn.Module, Any, Any], Any]) -> Iterator[None]:
-    handle = module.register_forward_hook(hook)
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
 class Passes:
     """A model's passes as they are."""
 
@@ -54,7 +45,7 @@ class Passes:
 
         with ExitStack() as stack:
             for name in maps:
-                stack.enter_context(hooked(self.model.get_submodule(name), keep(name)))
+                stack.enter_context(self.model.get_submodule(name).register_forward_hook(keep(name)))  # taken off on leaving
             output = self.model(x)
         kept = {}
         for name, calls in maps.items():
@@ -68,7 +59,7 @@ class Passes:
 
     def above(self, name: str, few: Tensor, z: Tensor) -> Any:
         """The output of the layers above `name`, given its output z (B, ...); the layers below see few samples."""
-        with hooked(self.model.get_submodule(name), lambda module, args, output: replaced(output, z)):
+        with self.model.get_submodule(name).register_forward_hook(lambda module, args, output: replaced(output, z)):
             return self.model(few)
 
 
@@ -141,7 +132,7 @@ class Compiled(Passes):
     def _run(self, compiled: Callable[..., Any], *inputs: Tensor) -> Any:
         with ExitStack() as stack:
             if self._layer:
-                stack.enter_context(hooked(self.model.get_submodule(self._layer), self._tap))
+                stack.enter_context(self.model.get_submodule(self._layer).register_forward_hook(self._tap))
             stack.callback(self._forget)
             return compiled(*inputs)
 

@@ -85,7 +85,7 @@ class Style(FeatureView):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """These rows restyled by their own moments and by the whole batch's deviations."""
         wide = z.float() if z.dtype in (torch.bfloat16, torch.float16) else z
-        first = wide.movedim(channel, 1)
+        first = wide if channel == 1 else wide.movedim(channel, 1)
         u, s = moments(first[:, :, prefix:] if prefix else first)
         observed: dict[str, Tensor] = {}
         if len(z) == 1 and self.running:
@@ -100,4 +100,4 @@ class Style(FeatureView):
         eps_u, eps_s = (d.to(wide).reshape(-1, *[1] * (first.ndim - 1)) for d in draws)
         styled = restyle(first[:, :, prefix:] if prefix else first, (u, s), (u + eps_u * u_sigma, s + eps_s * s_sigma))
         out = torch.cat([first[:, :, :prefix], styled], 2) if prefix else styled
-        return out.movedim(1, channel).to(z.dtype), observed
+        return (out if channel == 1 else out.movedim(1, channel)).to(z.dtype), observed
