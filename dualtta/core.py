@@ -6,15 +6,17 @@ Batch --x--> Probe --> drops --> Selection (D+, D-, weight) --> objective --> Up
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
-from functools import cached_property
-from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from torch import Generator, Tensor
 
 from dualtta.asked import Asked
+from dualtta.fields import check_field
+from dualtta.fields import one_of as one_of
+from dualtta.fields import within as within
 from dualtta.views.base import Draws, FeatureView, InputView, View
 
 if TYPE_CHECKING:
@@ -25,29 +27,6 @@ if TYPE_CHECKING:
 Memory = Mapping[str, Tensor]
 Reduction = Literal["sum", "mean"]
 Drop = Literal["absolute", "relative"]
-
-
-def within(default: Any, low: float, high: float = math.inf) -> Any:
-    """A dataclass field that refuses values outside [low, high]; `None`, where it is the default, means 'derived'."""
-    return field(default=default, metadata={"low": low, "high": high})
-
-
-def one_of(default: str, *others: str) -> Any:
-    """A dataclass field that refuses all but these words."""
-    return field(default=default, metadata={"words": (default, *others)})
-
-
-def check_field(owner: str, spec: "Field[Any]", value: Any) -> None:
-    if (words := spec.metadata.get("words")) and value not in words:
-        raise ValueError(f"{owner}: {spec.name} must be {' or '.join(map(repr, words))}, not {value!r}")
-    if isinstance(spec.default, bool) and not isinstance(value, bool):
-        raise ValueError(f"{owner}: {spec.name} must be True or False, not {value!r}")
-    low, high = spec.metadata.get("low"), spec.metadata.get("high")
-    if low is None or high is None or (value is None and spec.default is None):
-        return
-    if isinstance(value, bool) or not isinstance(value, Real) or not low <= value <= high:
-        bound = f"at least {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
-        raise ValueError(f"{owner}: {spec.name} must be a number {bound}, not {value!r}")
 
 
 @dataclass(frozen=True)
@@ -138,6 +117,10 @@ class Probe:
         self._seen: dict[str, tuple[Tensor, Tensor | None]] = {}  # probabilities under a view, and of which rows
         self.observed: dict[str, Tensor] = {}
         self.graphed = self._size if graph else 0  # samples whose graph a backward goes through
+
+    def numbers(self, *values: float) -> tuple[Tensor, ...]:
+        """Numbers as tensors beside the probabilities: torch converts a plain one each time that it is compared with."""
+        return tuple(number(value, self.probs.dtype, self.probs.device) for value in values)
 
     @cached_property
     def mean(self) -> Tensor:
@@ -252,6 +235,11 @@ class Probe:
             return self._draws[name]
         narrow = x.device.type == "mps"  # the one device without float64
         return tuple(d.to(x.device, torch.float32 if narrow else d.dtype, non_blocking=True) for d in self._draws[name])
+
+
+@lru_cache
+def number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.full((), value, dtype=dtype, device=device)
 
 
 def of_rows(values: Tensor, rows: Tensor | None) -> Tensor:
