@@ -29,7 +29,7 @@ class Update(ABC):
 
     @abstractmethod
     def apply(self, look: Look, again: Again, weights: Weights, optimizer: Momentum) -> Look:
-        """Move the weights and return the look that the step was taken on.
+        """Move the weights, under no_grad, and return the look that the step was taken on.
 
         Where that look selects nobody, or something is not finite (NonFinite is raised), the caller puts the weights back.
         """
