@@ -67,7 +67,7 @@ def compact(record: Record, decimals: int = DECIMALS) -> dict[str, bytes]:
         "before": moved | earlier,
     }
     return {
-        "cell.json": records.to_json({**about, "compacted": mark}),
+        "cell.json": records.to_json({**about, "compacted": mark}, indent=None),
         "rows.npz": records.to_npz(rows),
         "summary.json": records.to_json({**record.summary, **plain}),
         "done": records.to_json(record.cost),

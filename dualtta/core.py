@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
@@ -117,10 +117,6 @@ class Probe:
         self._seen: dict[str, tuple[Tensor, Tensor | None]] = {}  # probabilities under a view, and of which rows
         self.observed: dict[str, Tensor] = {}
         self.graphed = self._size if graph else 0  # samples whose graph a backward goes through
-
-    def numbers(self, *values: float) -> tuple[Tensor, ...]:
-        """Numbers as tensors beside the probabilities: torch converts a plain one each time that it is compared with."""
-        return tuple(number(value, self.probs.dtype, self.probs.device) for value in values)
 
     @cached_property
     def mean(self) -> Tensor:
@@ -237,11 +233,6 @@ class Probe:
         return tuple(d.to(x.device, torch.float32 if narrow else d.dtype, non_blocking=True) for d in self._draws[name])
 
 
-@lru_cache
-def number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return torch.full((), value, dtype=dtype, device=device)
-
-
 def of_rows(values: Tensor, rows: Tensor | None) -> Tensor:
     """What these rows have; None: all of them, without a copy."""
     return values if rows is None else values[rows]
@@ -266,7 +257,7 @@ def entropy_objective(probe: Probe, selection: Selection, lam: float = 0.0, redu
     """L = sum over D+ of alpha Ent - lam * sum over D- of beta Ent, or the same with means; an empty set contributes 0."""
 
     def term(mask: Tensor) -> Tensor:
-        weight = mask * selection.weight
+        weight = torch.where(mask, selection.weight, 0.0)
         return weight if reduction == "sum" else weight / mask.sum().clamp_min(1)
 
     signed = term(selection.plus) - lam * term(selection.minus) if lam else term(selection.plus)
@@ -285,6 +276,7 @@ class Method(ABC):
     needs: ClassVar[Literal["selected", "everybody"]] = "selected"  # whose gradient the objective asks for
     pointwise: ClassVar[bool] = False  # `select` judges each sample by itself: SAM may look again at a part of the batch
     survives: ClassVar[tuple[str, ...]] = ()  # what of the memory a return to the source leaves
+    rates: ClassVar[tuple[float, float]] = (5e-4, 1e-4)  # learning rates, the paper's; the second where all norms are LayerNorm
     spare: float = within(0.0, 0, 1)  # the share of the depth, from the output down, whose norm layers are left alone
 
     def __post_init__(self) -> None:

@@ -141,9 +141,9 @@ def read_all(out: Path) -> tuple[list[Record], list[str]]:
     return records, notes
 
 
-def to_json(value: Any) -> bytes:
+def to_json(value: Any, *, indent: int | None = 1) -> bytes:
     """Readable JSON, the same bytes for the same value; JSON knows no NaN, so it is null."""
-    return (json.dumps(_plain(value), indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+    return (json.dumps(_plain(value), indent=indent, sort_keys=True, allow_nan=False) + "\n").encode()
 
 
 def _plain(value: Any) -> Any:

@@ -473,6 +473,7 @@ def test_what_was_compiled_for_a_method_without_a_feature_view_is_not_taken_for_
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # torch's own, while it compiles
 @pytest.mark.parametrize("norm", ["batch", "group"])
 @pytest.mark.parametrize("speed", ["safe", "half", "compiled", "fast"])
 def test_speeds_agree_on_a_gpu(speed, norm):

@@ -65,24 +65,23 @@ class DualVariant(DualTTA):
         return Anchored(self.anchor) if self.anchor else Descend()
 
     def select(self, probe: Probe, memory: Memory) -> Selection:
-        tau_sa, tau_sp, diff0, ent0 = probe.numbers(self.tau_sa, self.tau_sp, self.diff0, self.ent0 * probe.max_entropy)
         may_rise, may_fall = self.unlikely(probe), self.likely(probe, memory)  # D- and D+ before anything is looked at
         if self.steady is not None:
             calm = self.calm(*self.mixtures(probe, memory)[:2])
             may_rise, may_fall = may_rise & calm, may_fall & calm
         diff_sa = probe.drop("alter", kind=self.drop, suffice=may_rise | may_fall)
         everybody = torch.ones_like(may_rise)
-        falls, stays = (diff_sa > tau_sa, diff_sa < tau_sa) if self.filter_sa else (everybody, everybody)
+        falls, stays = (diff_sa > self.tau_sa, diff_sa < self.tau_sa) if self.filter_sa else (everybody, everybody)
         rest = everybody if self.breaks_by == "quantile" else (falls & may_fall) | (stays & may_rise)
         diff_sp = probe.drop("preserve", kind=self.drop, suffice=rest)  # quantiles are of everybody
-        holds = diff_sp < tau_sp if self.filter_sp else everybody
+        holds = diff_sp < self.tau_sp if self.filter_sp else everybody
         plus = falls & holds & may_fall
         minus = stays & self.breaks(probe, diff_sp, memory) & may_rise & ~plus
         if not (self.filter_sa or self.filter_sp):
             minus = ~everybody  # with no criterion left, nobody is likely incorrect
 
-        beta = (ent0 - probe.entropy).exp()
-        alpha = beta + diff_sa.exp() + (diff0 - diff_sp).exp()
+        beta = (self.ent0 * probe.max_entropy - probe.entropy).exp()
+        alpha = beta + diff_sa.exp() + (self.diff0 - diff_sp).exp()
         if self.balance and SHARES in memory:
             rarity = self.rarity(probe, memory[SHARES])
             alpha, beta = alpha * rarity, beta * rarity

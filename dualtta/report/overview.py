@@ -1,7 +1,7 @@
-"""One table over all benchmarks, for a README: methods below each other, benchmarks beside each other, from records alone.
+"""One table over all benchmarks, for a README: benchmarks below each other, methods beside each other, from records alone.
 
 A number is the mean over a benchmark's cells of the mean over seeds; with groups, their mean and the worst. Only cells that
-every method of the column has are taken, and the table says how many, on how many samples, and what the paper reports.
+every method of the row has are taken, and the table says how many, on how many samples, and what the paper reports.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ NOTHING = ("source", "norm")  # have no learning rate: the same under either pro
 
 
 @dataclass
-class Column:
+class Bench:
     """A benchmark: a dataset on a model in a scenario, over its cells."""
 
     dataset: str
@@ -77,28 +77,29 @@ class Column:
         ]
         return " / ".join(f"{one.value:.1f}" for one in found if one)
 
-    def note(self) -> str:
+    def samples(self) -> str:
+        """How many cells, samples and seeds a number is the mean of."""
         settings = [self.cells[method][place] for method in self.cells for place in self.shared]
         seeds = sorted({len(setting.seeds) for setting in settings})
-        samples = sorted({setting.samples for setting in settings})
-        size = f"{samples[0]:,}" if len(samples) == 1 else f"{samples[0]:,} to {samples[-1]:,}"
+        sizes = sorted({setting.samples for setting in settings})
+        size = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
         subset = " (a subset)" if any(setting.about["subset"] for setting in settings) else ""
-        many = "" if len(self.shared) == 1 else f"{len(self.shared)} cells of "
-        return f"{self.title}: {many}{size} samples{subset}, {'/'.join(map(str, seeds))} seed{'s' if seeds[-1] > 1 else ''}"
+        many = "" if len(self.shared) == 1 else f"{len(self.shared)} x "
+        return f"{many}{size}{subset}, {'/'.join(map(str, seeds))} seed{'s' if seeds[-1] > 1 else ''}"
 
 
-def columns(settings: Iterable[Setting], protocol: Protocol = "own", methods: Sequence[str] = ()) -> list[Column]:
+def benches(settings: Iterable[Setting], protocol: Protocol = "own", methods: Sequence[str] = ()) -> list[Bench]:
     """Benchmarks with every method at its protocol's settings; whatever was set otherwise is another table's."""
-    found: dict[tuple[str, str, str, int], Column] = {}
+    found: dict[tuple[str, str, str, int], Bench] = {}
     for setting in settings:
         own = setting.method in NOTHING or follows_own(setting) == (protocol == "own") or not _two_rates(setting)
         if changes(setting) or not own or (methods and setting.method not in methods):
             continue
         repeats = int(setting.stream.get("repeats", 1))
         key = (setting.dataset, setting.model, setting.scenario, repeats)
-        at = found.setdefault(key, Column(*key)).cells.setdefault(setting.method, {})
+        at = found.setdefault(key, Bench(*key)).cells.setdefault(setting.method, {})
         at[place_key(setting)] = setting
-    return [column for key, column in sorted(found.items(), key=lambda item: _place(item[0])) if column.shared]
+    return [bench for key, bench in sorted(found.items(), key=lambda item: _place(item[0])) if bench.shared]
 
 
 def _place(key: tuple[str, str, str, int]) -> tuple[object, ...]:
@@ -117,19 +118,18 @@ def _two_rates(setting: Setting) -> bool:
 
 def to_markdown(settings: Iterable[Setting], protocol: Protocol = "own", methods: Sequence[str] = ()) -> str:
     """The table and what has to be said below it."""
-    found = columns(settings, protocol, methods)
+    found = benches(settings, protocol, methods)
     if not found:
         raise ValueError(f"no records at the settings of the protocol {protocol!r}: `dualtta run` them, or choose the other")
-    rows = sorted({method for column in found for method in column.cells}, key=rank)
-    lines = ["| |" + "|".join(f" {column.title} " for column in found) + "|", "| --- |" + " ---: |" * len(found)]
-    lines += [f"| {name(row)} |" + "|".join(f" {column.value(row)} " for column in found) + "|" for row in rows]
-    said = [f"- {column.note()}" for column in found]
+    shown = sorted({method for bench in found for method in bench.cells}, key=rank)
+    lines = ["| | " + " | ".join([*map(name, shown), "samples"]) + " |", "| --- |" + " ---: |" * len(shown) + " --- |"]
+    lines += [f"| {bench.title} | " + " | ".join([*map(bench.value, shown), bench.samples()]) + " |" for bench in found]
     rates = "its authors' learning rate" if protocol == "own" else "the paper's one learning rate"
     head = (
         "Accuracy in %, mean over cells and seeds (with groups: their mean / the worst); in brackets what the paper "
         "reports; bold: the highest. "
     )
-    return "\n".join([*lines, "", head + f"Every baseline has {rates}.", "", *said])
+    return "\n".join([*lines, "", head + f"Every baseline has {rates}."])
 
 
 def put_into(path: Path, table: str) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from einops import rearrange
 from torch import Generator, Tensor
 
 from dualtta.views.base import Draws, InputView, images_only, uniform
@@ -18,16 +19,16 @@ def shuffle_patches(x: Tensor, keys: Tensor, grid: tuple[int, int]) -> Tensor:
     >>> shuffle_patches(x, torch.tensor([[0.3, 0.2, 0.1, 0.4]]), (2, 2)).flatten().tolist()
     [2.0, 1.0, 0.0, 3.0]
     """
-    (rows, cols), (b, c, height, width) = grid, x.shape
-    h, w = height // rows, width // cols  # of a patch
-    if (rows * h, cols * w) != (height, width):
-        out, whole = x.clone(), (..., slice(rows * h), slice(cols * w))
-        out[whole] = shuffle_patches(x[whole], keys, grid)
+    rows, cols = grid
+    h, w = x.shape[2] // rows * rows, x.shape[3] // cols * cols
+    if (h, w) != x.shape[2:]:
+        out = x.clone()
+        out[:, :, :h, :w] = shuffle_patches(x[:, :, :h, :w], keys, grid)
         return out
-    patches = x.reshape(b, c, rows, h, cols, w).permute(0, 2, 4, 1, 3, 5).flatten(1, 2)  # (B, patches, C, h, w)
+    patches = rearrange(x, "b c (r h) (q w) -> b (r q) c h w", r=rows, q=cols)
     order = keys.argsort(dim=1)  # (B, patches)
-    moved = patches[torch.arange(b, device=x.device)[:, None], order]
-    return moved.reshape(b, rows, cols, c, h, w).permute(0, 3, 1, 4, 2, 5).reshape(x.shape)
+    moved = patches[torch.arange(len(x), device=x.device)[:, None], order]
+    return rearrange(moved, "b (r q) c h w -> b c (r h) (q w)", r=rows, q=cols)
 
 
 @dataclass(frozen=True)
