@@ -1,11 +1,15 @@
 """Two named protocols, because 'why do my numbers differ?' is the field's first question.
 
 `paper`: one learning rate for all methods, as the paper says. `own`: each baseline's as its authors' code has it. The other
-hyper-parameters are the authors' in both. Numbers are for batches of 64 unless a rule says otherwise.
+hyper-parameters are the authors' in both. Methods of our own have their own rates in both. Numbers are for batches of 64
+unless a rule says otherwise.
 """
 
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from dualtta.core import Method
+from dualtta.methods import METHODS
 
 Protocol = Literal["paper", "own"]
 PROTOCOLS = ("paper", "own")
@@ -49,8 +53,11 @@ def settings_of(method: str, at: Situation, protocol: Protocol = "paper") -> dic
         raise ValueError(f"there is no protocol {protocol!r}; there are: {', '.join(PROTOCOLS)}")
     if method in ("source", "norm"):
         return {}
-    own = protocol == "own" and method in BASELINES
-    return {"lr": own_lr(method, at) if own else PAPER_LR[at.backbone], **_thresholds(method, at)}
+    if method in BASELINES:
+        lr = own_lr(method, at) if protocol == "own" else PAPER_LR[at.backbone]
+    else:
+        lr = METHODS.get(method, Method).rates[at.backbone == "vit"]
+    return {"lr": lr, **_thresholds(method, at)}
 
 
 def own_lr(method: str, at: Situation) -> float:

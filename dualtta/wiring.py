@@ -45,7 +45,7 @@ def adapt(
     Args:
         model: any module that maps a batch to (B, C) logits; it stays as it was unless `copy=False`.
         method: a name in `dualtta.METHODS`, a Method or its class; `hyperparameters` are its fields.
-        lr: learning rate; None: 1e-4 for nets with LayerNorm alone (ViT), else 5e-4.
+        lr: learning rate; None: the method's, by default 1e-4 for nets with LayerNorm alone (ViT), else 5e-4.
         momentum: of SGD.
         parameters: names or patterns ("layer1.*") of what adapts; None: the norm layers' scales and shifts, less the
             method's `spare` of the depth.
@@ -78,7 +78,9 @@ def adapt(
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(name in names)
         weights = Weights(model, names)
-        return Adapter(net, chosen, weights, lr or default_lr(model), momentum, _importances(fisher, weights), seed)
+        return Adapter(
+            net, chosen, weights, lr or default_lr(model, chosen.rates), momentum, _importances(fisher, weights), seed
+        )
 
 
 def _check_options(model: Any, lr: Any, momentum: Any, layer: Any, logits: Any, seed: Any) -> None:

@@ -9,6 +9,8 @@ from torch import nn
 from torchvision.models.vision_transformer import VisionTransformer
 
 import dualtta
+from dualtta.methods.dualtta import DualTTA
+from dualtta.methods.dualtta_safe import DualTTASafe
 from dualtta.models.depth import adapted_parameters, default_lr, style_layer, units
 from dualtta.models.layout import channel_axis, prefix_tokens
 from dualtta.models.norms import affine_names, is_norm, norm_layers
@@ -163,8 +165,11 @@ def test_other_dimensions_and_synchronised_norms_adapt(net):
 
 
 def test_learning_rates_follow_the_norm():
-    assert default_lr(timm.create_model("vit_tiny_patch16_224")) == 1e-4
-    assert default_lr(plain()) == 5e-4
+    vit = timm.create_model("vit_tiny_patch16_224")
+    assert default_lr(vit, DualTTA.rates) == 1e-4
+    assert default_lr(plain(), DualTTA.rates) == 5e-4
+    assert dualtta.adapt(vit).lr == DualTTASafe.rates[1] == 1e-3  # the mean's steps are small
+    assert dualtta.adapt(plain()).lr == DualTTASafe.rates[0] == 5e-4
 
 
 def test_channel_axes():

@@ -86,7 +86,7 @@ def style_layer(model: nn.Module) -> str:
     return names[max(count, 1) - 1]
 
 
-def default_lr(model: nn.Module) -> float:
-    """The paper's learning rates: 1e-4 for nets normalised by LayerNorm alone (ViT), 5e-4 for all others."""
+def default_lr(model: nn.Module, rates: tuple[float, float]) -> float:
+    """The second of a method's learning rates for nets normalised by LayerNorm alone (ViT), the first for all others."""
     norms = norm_layers(model).values()
-    return 1e-4 if norms and all(map(is_channel_last_norm, norms)) else 5e-4
+    return rates[bool(norms) and all(map(is_channel_last_norm, norms))]
