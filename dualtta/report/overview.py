@@ -68,11 +68,12 @@ class Bench:
 
     def reported(self, method: str, grouped: bool) -> str:
         """The paper's, where it has this benchmark; averages over 15 corruptions or 12 pairs stand beside no part of them."""
-        whole = len(self.shared) == {"pacs": 12, "office_home": 12}.get(self.dataset, 1)
+        whole = len(self.shared) == {"pacs": 12, "office_home": 12, "imagenet_c": 15}.get(self.dataset, 1)
         if self.scenario != "mild" or self.repeats > 1 or not whole:
             return ""
+        table = "imagenet-c" if self.dataset == "imagenet_c" else "benchmarks"
         found = [
-            reported("benchmarks", method, self.dataset, column=column)
+            reported(table, method, self.dataset, self.model, column=column)
             for column in (("avg", "worst") if grouped else ("avg",))
         ]
         return " / ".join(f"{one.value:.1f}" for one in found if one)

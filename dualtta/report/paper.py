@@ -23,6 +23,7 @@ METHODS = {
     "eata_dual": "EATA with D-",
 }
 BACKBONES = {"resnet50": "ResNet50-BN", "resnet50_gn": "ResNet50-GN", "vit_base_patch16_224": "ViTBase-LN"}
+SAME = {"resnet50_v1": "resnet50"}  # other weights of the same net
 WILD = {"resnet50": "resnet50_bn", "resnet50_gn": "resnet50_gn", "vit_base_patch16_224": "vit_base"}
 
 
@@ -58,6 +59,7 @@ def reported(experiment: str, method: str = "", dataset: str = "", model: str = 
     19.9
     """
     row = METHODS.get(method, "DualTTA without D-" if method == "dualtta without D-" else method)
+    model = SAME.get(model, model)
     backbone = BACKBONES.get(model, model)
     places = {
         "benchmarks": ("benchmarks", row, f"{dataset}.{column}" if dataset in ("colored_mnist", "waterbirds") else dataset),
