@@ -46,6 +46,8 @@ def settings_of(method: str, at: Situation, protocol: Protocol = "paper") -> dic
     {'lr': 0.00025}
     >>> settings_of("deyo", Situation("waterbirds", classes=2), "own")
     {'lr': 0.00125, 'tau_plpd': 0.5}
+    >>> settings_of("dualtta_safe", Situation("cifar10_c", "vit"), "paper")
+    {'lr': 0.001}
     >>> settings_of("source", Situation("pacs"))
     {}
     """
