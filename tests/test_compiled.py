@@ -1,0 +1,54 @@
+import pytest
+import torch
+import torch._dynamo.testing
+from speeds import LOOSE, assert_same, both, doubles
+
+import dualtta
+from dualtta.speed import Speed
+from dualtta.testing import run, small_net, small_stream
+
+
+@pytest.mark.parametrize("norm", ["batch", "group"])
+@pytest.mark.parametrize("method", ["dualtta", "deyo", "sar", "eata", "tent", "source"])
+def test_compiled_passes_give_the_same_and_are_compiled_once_for_every_number_of_samples(method, norm):
+    counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    torch._dynamo.reset()
+    xs = doubles(9)
+    naive, quick = both(small_net(norm), method, xs, speed=Speed(compile=True, backend=counter))
+    assert_same(naive, quick)
+    torch._dynamo.reset()
+    counter.clear()
+    adapter = dualtta.adapt(
+        small_net(norm).double(), method, speed=Speed(compile=True, backend=counter), **LOOSE.get(method, {})
+    )
+    run(adapter, xs[:4])  # the fourth may ask the source model, without gradient
+    so_far = counter.frame_count
+    selected = {int(step.plus.sum()) for step in run(adapter, xs[4:])}
+    assert counter.frame_count == so_far <= 4  # a pass with a graph, one without, from the layer upwards, the restyling
+    assert method in ("tent", "source") or len(selected) > 1
+    run(adapter, [xs[0][:-3]])  # the rest of a stream: never compiled for on its own, eager where statistics are the batch's
+    assert counter.frame_count == so_far
+
+
+@pytest.mark.parametrize("norm", ["batch", "group"])
+def test_what_was_compiled_for_a_method_without_a_feature_view_is_not_taken_for_one_with(norm):
+    torch._dynamo.reset()
+    xs, quick = doubles(3), Speed(compile=True, backend="aot_eager")
+    run(dualtta.adapt(small_net(norm).double(), "deyo", speed=quick, **LOOSE["deyo"]), xs)  # adapts the same layers
+    assert_same(*both(small_net(norm), "dualtta", xs, speed=quick))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # torch's own, while it compiles
+@pytest.mark.parametrize("norm", ["batch", "group"])
+@pytest.mark.parametrize("speed", ["safe", "half", "compiled", "fast"])
+def test_speeds_agree_on_a_gpu(speed, norm):
+    xs = [x.cuda() for x in small_stream(4, 32)]
+    options = {"lr": 1e-3, **LOOSE["dualtta"]}
+    naive, quick = (dualtta.adapt(small_net(norm).cuda(), "dualtta", speed=s, **options) for s in ("naive", speed))
+    near = 0.1 if speed in ("half", "fast") else 1e-2
+    for a, b in zip(run(naive, xs), run(quick, xs), strict=True):
+        assert b.logits.device.type == "cuda"
+        assert (a.logits - b.logits.float()).abs().max() < near * a.logits.abs().max()
+        if speed == "safe":
+            assert torch.equal(a.plus, b.plus)
