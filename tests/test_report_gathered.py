@@ -1,0 +1,210 @@
+"""What a report gathers: seeds, damaged and doubled records, and a word on everything that cannot be believed."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_records import write_plan
+from reported import DEMO, LEVELS, UNWELL, at, edit, one_cell, plan, said, tables_of
+
+from dualtta.report import make_report, notes
+from dualtta.report.gather import gather
+from dualtta.report.tables import build_tables
+
+
+def test_seeds_of_a_setting_are_one_value_and_tuning_is_apart():
+    collected = gather([DEMO])
+    assert len(collected.settings) == 8
+    assert {setting.seeds for setting in collected.settings} == {(2024, 2025, 2026)}
+    assert {seed for setting in collected.tuning for seed in setting.seeds} == {1999}
+    assert not collected.notes
+    assert notes(collected) == ["2 cells on seed 1999 chose settings; they are not reported"]
+
+
+def test_means_and_deviations_follow_from_the_rows():
+    table = tables_of(DEMO)["colored-digits-resnet-tiny-mild"]
+    setting = next(s for s in gather([DEMO]).settings if (s.dataset, s.method) == ("colored_digits", "dualtta"))
+    rows = [record.rows() for record in setting.records]
+    right = [row["prediction"] == row["label"] for row in rows]
+    worst = [min(r[row["group"] == g].mean() for g in range(4)) for r, row in zip(right, rows, strict=True)]
+    accuracy, group = at(table, "DualTTA, lr 0.008", "accuracy"), at(table, "DualTTA, lr 0.008", "worst group")
+    assert accuracy.mean == pytest.approx(100 * np.mean([r.mean() for r in right]))
+    assert accuracy.deviation == pytest.approx(100 * np.std([r.mean() for r in right], ddof=1))
+    assert group.mean == pytest.approx(100 * np.mean(worst))
+    assert (accuracy.seeds, accuracy.samples, accuracy.reported) == (3, 240, None)
+    assert said(table, accuracy) == "a subset: at most 240 samples of a domain"
+
+
+def test_one_seed_has_no_deviation(tmp_path):
+    write_plan(tmp_path, plan("benchmarks", datasets=("colored_mnist",), methods=("tent",), seeds=(5,)), LEVELS)
+    value = at(tables_of(tmp_path)["benchmarks"], "Tent", "ColoredMNIST, avg")
+    assert value.deviation is None
+    assert value.seeds == 1
+
+
+def test_cells_without_a_result_are_named_with_the_reason():
+    collected = gather([DEMO, UNWELL])
+    assert len(collected.settings) == 8
+    assert len(collected.notes) == 3
+    text = "\n".join(collected.notes)
+    assert "has no result: it was not finished" in text
+    assert "has no result: ValueError: the model has no layer 'nowhere'" in text
+    assert "it has format 0; this version of dualtta reads format 1" in text
+
+
+def edit_rows(cell: Path, change) -> None:
+    with np.load(cell / "rows.npz") as file:
+        rows = dict(file)
+    np.savez(cell / "rows.npz", **change(rows))
+
+
+DAMAGE = {
+    "rows.npz is cut": (lambda c: (c / "rows.npz").write_bytes((c / "rows.npz").read_bytes()[:900]), "rows.npz cannot be read"),
+    "rows.npz is gone": (lambda c: (c / "rows.npz").unlink(), "rows.npz cannot be read"),
+    "rows.npz is text": (lambda c: (c / "rows.npz").write_text("no archive"), "rows.npz cannot be read"),
+    "a bit flips in rows.npz": (
+        lambda c: (c / "rows.npz").write_bytes(
+            bytes(b ^ (255 if 400 < i < 440 else 0) for i, b in enumerate((c / "rows.npz").read_bytes()))
+        ),
+        "rows.npz cannot be read",
+    ),
+    "a column is missing": (
+        lambda c: edit_rows(c, lambda r: {k: v for k, v in r.items() if k != "label"}),
+        "rows.npz lacks label",
+    ),
+    "a column is short": (lambda c: edit_rows(c, lambda r: {**r, "label": r["label"][:-1]}), "not equally long"),
+    "no rows": (lambda c: edit_rows(c, lambda r: {k: v[:0] for k, v in r.items()}), "rows.npz is empty"),
+    "rows are words": (lambda c: edit_rows(c, lambda r: {**r, "label": r["label"].astype(str)}), "no numbers in label"),
+    "rows are lost": (
+        lambda c: edit_rows(c, lambda r: {k: v[:-1] for k, v in r.items()}),
+        "says 240 samples, rows.npz has 239",
+    ),
+    "a prediction is changed": (
+        lambda c: edit_rows(
+            c, lambda r: {**r, "prediction": np.where(np.arange(240) == 0, 1 - r["prediction"] % 2, r["prediction"])}
+        ),
+        "in summary.json does not follow from rows.npz",
+    ),
+    "another sample count": (lambda c: edit(c / "summary.json", samples=7), "says 7 samples"),
+    "another accuracy": (lambda c: edit(c / "summary.json", accuracy=0.99), "accuracy in summary.json does not follow"),
+    "NaN": (lambda c: edit(c / "summary.json", worst_group=float("nan")), "worst_group in summary.json does not follow"),
+    "a word for a number": (lambda c: edit(c / "summary.json", accuracy="0.5"), "accuracy in summary.json does not follow"),
+    "a missing key": (lambda c: (c / "summary.json").write_text("{}"), "it lacks summary.json: batches"),
+    "a list for a summary": (lambda c: (c / "summary.json").write_text("[]"), "it lacks all that belongs into summary.json"),
+    "not UTF-8": (lambda c: (c / "summary.json").write_bytes(b'{"accuracy": "\xff\xfe"}'), "cannot be read"),
+    "an empty file": (lambda c: (c / "cell.json").write_bytes(b""), "cannot be read"),
+    "no settings": (lambda c: edit(c / "cell.json", cell=None), "it lacks the settings"),
+    "no seed": (
+        lambda c: edit(c / "cell.json", cell={**json.loads((c / "cell.json").read_text())["cell"], "seed": None}),
+        "cell.seed",
+    ),
+    "other settings than the key's": (
+        lambda c: edit(c / "cell.json", cell={**json.loads((c / "cell.json").read_text())["cell"], "seed": 2030}),
+        "the settings that its key is made of",
+    ),
+    "no names of domains": (lambda c: edit(c / "cell.json", domains=[]), "domains that cell.json does not name"),
+    "thresholds that are words": (
+        lambda c: edit(c / "cell.json", method={**json.loads((c / "cell.json").read_text())["method"], "tau_sa": "high"}),
+        "cannot be summarised",
+    ),
+    "NaN in the rows": (
+        lambda c: edit_rows(c, lambda r: {**r, "confidence": np.full_like(r["confidence"], np.nan)}),
+        "calibration_error in summary.json does not follow",
+    ),
+    "another stage": (lambda c: edit(c / "cell.json", stage="trial"), "there is no stage 'trial'"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_record_is_left_out_and_named_and_all_others_stay(damage, tmp_path):
+    shutil.copytree(DEMO, tmp_path / "demo")
+    collected = gather([DEMO])
+    victim = (
+        next(s for s in collected.settings if (s.dataset, s.method) == ("colored_digits", "dualtta")).records[0].folder.name
+    )
+    harm, says = DAMAGE[damage]
+    harm(tmp_path / "demo" / "cells" / victim)
+    report = make_report([tmp_path / "demo"], formats=())
+    assert len(report.collected.records) == len(collected.records) - 1
+    assert [note for note in report.collected.notes if victim in note and says in note], report.collected.notes
+    assert len(report.collected.notes) == 1
+    assert victim in (report.out / "report.md").read_text()
+    table = next(table for table in report.tables if table.name == "colored-digits-resnet-tiny-mild")
+    assert at(table, "DualTTA, lr 0.008", "accuracy").seeds == 2
+    assert at(table, "DeYO, lr 0.008", "accuracy").seeds == 3
+    assert not any(value.best for row in table.rows for value in row.values)  # two seeds against three
+
+
+def test_a_folder_of_failures_gives_a_report_that_says_so():
+    report_notes = notes(gather([UNWELL]))
+    assert len(report_notes) == 4
+    assert report_notes[-1] == "no record holds a result: there is nothing to show"
+    assert build_tables(gather([UNWELL])) == []
+
+
+def test_no_folder_and_no_records_are_one_line(tmp_path):
+    with pytest.raises(ValueError, match=r"there is no folder .*nowhere: name one that `dualtta run` wrote"):
+        gather([tmp_path / "nowhere"])
+    with pytest.raises(ValueError, match="holds no records: name a folder with cells in it"):
+        gather([tmp_path])
+
+
+def test_a_folder_of_result_folders_is_read_whole(tmp_path):
+    shutil.copytree(DEMO, tmp_path / "demo")
+    assert len(gather([tmp_path]).settings) == 8
+
+
+def test_a_record_in_two_folders_is_counted_once_and_named(tmp_path):
+    shutil.copytree(DEMO, tmp_path / "copy")
+    collected = gather([DEMO, tmp_path / "copy"])
+    assert len(collected.records) == 24
+    assert collected.notes == (f"26 records of {tmp_path / 'copy'} are also in {DEMO}: they are counted once",)
+
+
+def test_other_results_of_the_same_cell_stay_apart_by_their_folder(tmp_path):
+    for name, accuracy in (("old", 0.5), ("new", 0.6)):
+        write_plan(tmp_path / name, [one_cell()], lambda cell, accuracy=accuracy: accuracy)
+    labels = [row.label for row in tables_of(tmp_path / "old", tmp_path / "new")["benchmarks"].rows]
+    assert "Tent, in old" in labels
+    assert "Tent, in new" in labels
+
+
+def test_seeds_on_other_sample_counts_are_never_averaged(tmp_path):
+    for seed, samples in ((1, 100), (2, 100), (3, 90)):
+        write_plan(tmp_path, [one_cell(seed=seed)], LEVELS, samples)
+    table = tables_of(tmp_path)["benchmarks"]
+    assert at(table, "Tent, 100 samples", "ColoredMNIST, avg").seeds == 2
+    assert at(table, "Tent, 90 samples", "ColoredMNIST, avg").seeds == 1
+    assert at(table, "Tent", "ColoredMNIST, avg").mean is None
+
+
+@pytest.mark.parametrize(
+    ("about", "says"),
+    [
+        ({"cost": {"device": "cuda"}}, "different devices"),
+        ({"provenance": {"versions": {"torch": "3.0"}}}, "different versions of packages"),
+        ({"provenance": {"versions": {"dualtta": "0.1.0"}, "commit": "f00"}}, "different commits of dualtta"),
+        ({"threads": 8}, "different numbers of threads"),
+        ({"model": {"card": {"weights": {"sha256": "f00"}}, "weights_hash": ""}}, "different source weights"),
+    ],
+)
+def test_what_seeds_differ_in_though_nobody_chose_it_is_marked(about, says, tmp_path):
+    write_plan(tmp_path, [one_cell()], LEVELS)
+    write_plan(tmp_path, [one_cell(seed=2)], LEVELS, **about)
+    table = tables_of(tmp_path)["benchmarks"]
+    value = at(table, "Tent", "ColoredMNIST, avg")
+    assert value.seeds == 2
+    assert says in said(table, value)
+
+
+def test_other_weights_are_another_row(tmp_path):
+    cells = [replace(c, weights="a.pt") for c in plan("imagenet-c", methods=("tent",), seeds=(1,), backbone="resnet50")]
+    write_plan(tmp_path, [replace(cell, weights_hash="aaaa") for cell in cells], LEVELS)
+    write_plan(tmp_path, [replace(cell, weights_hash="bbbb", seed=2) for cell in cells], LEVELS)
+    tables = tables_of(tmp_path)
+    both = [at(tables[name], "Tent", "avg") for name in ("imagenet-c-resnet50", "imagenet-c-resnet50-2")]
+    assert [value.seeds for value in both] == [1, 1]
+    assert "other weights than the published ones (a file, sha256 aaaa)" in said(tables["imagenet-c-resnet50"], both[0])
