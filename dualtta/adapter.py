@@ -212,7 +212,7 @@ class Adapter:
         """Whether the update is begun before anybody knows that it is due: what must not have been is taken back.
 
         A GPU would stand idle while the host hears who is selected and starts the backward. Where the graph of the whole
-        batch is kept anyway, and somebody of the last batch was selected, the guess costs nothing and is seldom wrong.
+        batch is kept anyway, and somebody of the last batch was selected, the guess is seldom wrong; then it costs a backward.
         """
         return look.loss.is_cuda and self._share > 0 and look.probe.graphed == len(look.probe.entropy)
 

@@ -20,6 +20,7 @@ from dualtta.report.gather import gather
 from dualtta.report.matching import parse_side
 from dualtta.report.overview import BEGIN, END
 from dualtta.setups import Options, Setup
+from dualtta.source import make_source
 from dualtta.studies import CANDIDATE, CHANGES, MINUS, REMEDIES, STUDIES
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -347,6 +348,19 @@ def test_the_table_stands_beside_the_papers_numbers_where_it_is_the_same(tmp_pat
 
 
 # the tables behind the answers
+
+
+def test_source_models_of_other_seeds_are_studied_apart(tmp_path, capsys):
+    for seed, accuracy in ((0, 0.5), (1, 0.8)):
+        source = make_source("colored_mnist", seed=seed)
+        setup = Setup("colored_mnist", 2, "resnet18", {"split": "test"}, {}, source)
+        write_record(tmp_path, setup.cells(["source"], Options(seeds=(1,)))[0], make_rows(accuracy, 400))
+    assert main(["study", str(tmp_path), "--json"]) == 0
+    found = {study["title"]: study["lines"][0]["accuracy"] for study in json.loads(capsys.readouterr().out)}
+    assert found == {
+        "colored_mnist, resnet18, mild, batches of 64": pytest.approx(0.5),
+        "colored_mnist, resnet18, mild, batches of 64, source model of seed 1": pytest.approx(0.8),
+    }
 
 
 def two_passes(out: Path, method: str, first: float, last: float, **settings) -> None:

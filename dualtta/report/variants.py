@@ -63,16 +63,18 @@ def studies(settings: Iterable[Setting]) -> list[Study]:
         variant = label(setting)
         order[variant] = (rank(setting.method), variant)
         for record in setting.records:
-            benches.setdefault(_title(setting), {}).setdefault(variant, {})[place_of(record)] = record
+            benches.setdefault(_title(setting, record), {}).setdefault(variant, {})[place_of(record)] = record
     return [_study(title, variants, order) for title, variants in benches.items()]
 
 
-def _title(setting: Setting) -> str:
+def _title(setting: Setting, record: Record) -> str:
+    seed = (record.cell["cell"]["model"].get("source") or {}).get("seed", 0)
+    source = [f"source model of seed {seed}"] if seed else []
     repeats = setting.stream.get("repeats", 1)
     passes = [f"{repeats} passes over the same images"] if repeats != 1 else []
     subset = ["a subset"] if setting.about["subset"] else []
     size = f"batches of {setting.stream.get('batch_size', '?')}"
-    return ", ".join([setting.dataset, setting.model, setting.scenario, size, *passes, *subset])
+    return ", ".join([setting.dataset, setting.model, setting.scenario, size, *source, *passes, *subset])
 
 
 def _study(title: str, variants: dict[str, dict[str, Record]], order: dict[str, tuple[Any, ...]]) -> Study:
