@@ -4,6 +4,7 @@ import cmath
 import math
 import warnings
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from dualtta import state
-from dualtta.asked import Asked
 from dualtta.collapse import ADVICE, CHECK_EVERY, CollapseWarning, collapsing, compare, suspicious, watch
 from dualtta.core import Memory, Method, Probe, Selection, Step
 from dualtta.methods import method_name, settings
@@ -73,7 +73,7 @@ class Adapter:
         with torch.no_grad():
             logits = self.net(x, lone=len(x) == 1)
         sound.insist()
-        return logits.clone() if self.net.speed.graphs else logits  # the next replay of a graph writes where it lies
+        return self._kept(logits)
 
     def step(self, x: Tensor, *, draws: Mapping[str, Draws] | None = None) -> Step:
         """Predict x, then adapt on it; says what happened. `draws` replays the random draws of an earlier step."""
@@ -89,14 +89,18 @@ class Adapter:
             x = x.clone() if x.is_inference() else x
             self._examine(x, sound)
             look = self._look(x, drawn, self._graph(x), sound)
+            # now, while the device still computes: once the update is known to have been finite, it waits for the next batch
+            logits, drops = self._kept(look.probe.raw_logits.detach()), look.probe.drops
+            watched = watch(self.memory, look.probe.prediction, logits.shape[1]) if self._update else {}
+            if len(drops) < 2:
+                unseen = torch.full_like(look.probe.entropy, torch.nan)
+                drops = {"alter": unseen, "preserve": unseen.clone(), **drops}
             updated, skipped, recovered, backwards = self._learn(look, lambda among: self._again(x, drawn, among))
-            alarm = self._alarm(x, look.probe) if self._update and not skipped else False
-        logits, drops = look.probe.raw_logits.detach(), look.probe.drops
-        if len(drops) < 2:
-            unseen = torch.full_like(look.probe.entropy, torch.nan)
-            drops = {"alter": unseen, "preserve": unseen.clone(), **drops}
+            if recovered:
+                watched = watch({}, look.probe.prediction, logits.shape[1])
+            alarm = self._alarm(x, look.probe, watched) if self._update and not skipped else False
         return Step(
-            logits=logits.clone() if self.net.speed.graphs else logits,
+            logits=logits,
             plus=look.selection.plus,
             minus=look.selection.minus,
             weight=look.selection.weight,
@@ -110,6 +114,10 @@ class Adapter:
             backwards=backwards,
             draws=drawn,
         )
+
+    def _kept(self, logits: Tensor) -> Tensor:
+        """Logits that stay: the next replay of a CUDA graph writes where the last one's lie."""
+        return logits.clone() if self.net.speed.graphs else logits
 
     def check(self, x: Tensor) -> None:
         """A ValueError where x is no batch that can be adapted on."""
@@ -216,12 +224,12 @@ class Adapter:
         """
         return look.loss.is_cuda and self._share > 0 and look.probe.graphed == len(look.probe.entropy)
 
-    def _alarm(self, x: Tensor, probe: Probe) -> bool:
+    def _alarm(self, x: Tensor, probe: Probe, watched: Memory) -> bool:
         """Whether the predictions are collapsing, as far as can be told after this batch."""
-        self.memory = watch(self.memory, probe.prediction, probe.probs.shape[1])
+        self.memory = {**self.memory, **watched}
         if self.steps % CHECK_EVERY == 0:
             if suspicious(self.memory):
-                self.memory = compare(self.memory, probe.prediction, self._source_logits(x).argmax(1))
+                self.memory = {**self.memory, **compare(self.memory, probe.prediction, self._source_logits(x).argmax(1))}
             self.alarmed = collapsing(self.memory)
         if self.alarmed and not self.warned:
             self.warned = True
@@ -303,14 +311,34 @@ class Adapter:
 
 
 class Sound:
-    """Whether a batch is finite, asked of the device before its forward and heard after it."""
+    """Whether a batch is finite. A GPU is asked while it forwards the batch, beside it, so that neither waits for the other."""
 
     def __init__(self, x: Tensor) -> None:
         self._x = x.detach()
-        self._total = Asked(self._x.sum())  # of finite numbers too it may overflow, but seldom
+        self._there = torch.cuda.current_stream(x.device).record_event() if x.is_cuda else None
+        self._sound = False
         if not x.is_cuda:
             self.insist()
 
     def insist(self) -> None:
-        if not (cmath.isfinite(self._total.hear()) or self._x.isfinite().all()):
+        if self._sound:
+            return
+        if self._there is None:
+            self._sound = self._finite()
+        else:
+            aside = beside(self._x.device)
+            aside.wait_event(self._there)
+            with torch.cuda.stream(aside):
+                self._sound = self._finite()
+        if not self._sound:
             raise ValueError("the input holds NaN or Inf: leave such samples out, or repair them before they are normalised")
+
+    def _finite(self) -> bool:
+        # of finite numbers too a sum may overflow, but seldom
+        return cmath.isfinite(self._x.sum().item()) or bool(self._x.isfinite().all())
+
+
+@cache
+def beside(device: torch.device) -> torch.cuda.Stream:
+    """A stream for what need not wait for the work that a device has."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]

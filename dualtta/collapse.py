@@ -38,8 +38,8 @@ def spread(shares: Tensor) -> float:
 
 
 def watch(memory: Memory, predictions: Tensor, classes: int) -> Memory:
-    """Count this batch's predictions (B,) into the shares of the present."""
-    return _average(memory, "watch", shares_of(predictions, classes), len(predictions))
+    """What of the memory changes when this batch's predictions (B,) count among those of the present."""
+    return _average(memory, "watch", predictions, classes)
 
 
 def suspicious(memory: Memory) -> bool:
@@ -49,10 +49,9 @@ def suspicious(memory: Memory) -> bool:
 
 
 def compare(memory: Memory, adapted: Tensor, source: Tensor) -> Memory:
-    """Count what the adapted and the source model predict for the same samples, (B,) each."""
+    """What changes when it counts what the adapted and the source model predict for the same samples, (B,) each."""
     classes = len(memory["watch.shares"])
-    memory = _average(memory, "watch.adapted", shares_of(adapted, classes), len(adapted))
-    return _average(memory, "watch.source", shares_of(source, classes), len(source))
+    return {**_average(memory, "watch.adapted", adapted, classes), **_average(memory, "watch.source", source, classes)}
 
 
 def collapsing(memory: Memory) -> bool:
@@ -63,16 +62,18 @@ def collapsing(memory: Memory) -> bool:
     return there > min(1.0, 0.5 * (len(memory["watch.shares"]) - 1)) and here < LOST * there
 
 
-def shares_of(predictions: Tensor, classes: int) -> Tensor:
-    # not bincount, for which the host would wait
-    size, device = len(predictions), predictions.device
-    return torch.zeros(classes, device=device).index_add_(0, predictions, torch.ones(size, device=device), alpha=1 / size)
+def _add(shares: Tensor, predictions: Tensor, share: float) -> Tensor:
+    """Add these predictions' shares in place, of `share` together. Not by bincount, for which the host would wait."""
+    size = len(predictions)
+    return shares.index_add_(0, predictions, shares.new_ones(size), alpha=share / size)
 
 
-def _average(memory: Memory, key: str, shares: Tensor, size: int) -> Memory:
+def _average(memory: Memory, key: str, predictions: Tensor, classes: int) -> Memory:
     """A plain mean until the window is full, an exponential one from then on."""
+    size = len(predictions)
     if f"{key}.seen" not in memory:
-        return {**memory, f"{key}.seen": torch.tensor(float(size)), f"{key}.shares": shares}
-    seen, before = memory[f"{key}.seen"] + size, memory[f"{key}.shares"]  # the first is on the host, which needs it
+        nobody = torch.zeros(classes, device=predictions.device)
+        return {f"{key}.seen": torch.tensor(float(size)), f"{key}.shares": _add(nobody, predictions, 1.0)}
+    seen = memory[f"{key}.seen"] + size  # on the host, which needs it
     pace = min(1.0, size / min(seen.item(), WINDOW))
-    return {**memory, f"{key}.seen": seen, f"{key}.shares": before + (shares - before) * pace}
+    return {f"{key}.seen": seen, f"{key}.shares": _add(memory[f"{key}.shares"] * (1 - pace), predictions, pace)}

@@ -202,7 +202,7 @@ class Probe:
         if nobody and (alone or isinstance(view, InputView)):
             return None
         if isinstance(view, InputView):
-            seen = view.transform(x, draws)
+            seen = self._net.alter(view, x, draws)
             return self._net(of_rows(seen, rows), lone=self._lone)
         assert isinstance(view, FeatureView)
         own = f"{name}."

@@ -77,6 +77,9 @@ GUARDS: dict[str, Settings] = {
     "crowd, marginal": {"crowd": 1.3, "marginal": 1.0, "marginal_past": 0.99},
 }
 
+# What BatchNorm goes by, of `norm` and of the default.
+STATISTICS: tuple[str | float, ...] = ("batch", 0.9, 0.7, 0.5, "shrunk")
+
 # What `dualtta_safe` is made of: `candidates` takes each part away.
 CANDIDATE: dict[str, Any] = {"reduction": "auto", "crowd": 1.3, "steady": 0.03}
 
@@ -216,6 +219,21 @@ def study_collapse(options: Options) -> list[Cell]:
     return for_tuning(cells)
 
 
+def study_statistics(options: Options) -> list[Cell]:
+    """What BatchNorm normalises by: the batch, blends, or as much of the batch as is certain; on tuning cells.
+
+    Reported: nothing, the paper takes the batch's. Command: dualtta run study-statistics --root DATA --out results/statistics
+    """
+    first = once(options)
+    cells: list[Cell] = []
+    for scenario, corruptions in (("mild", STUDIED), ("imbalanced", PASSED)):
+        for setup in sided(first, "tuning", corruptions, scenario):
+            cells += setup.cells(["source"], first)
+            for statistics in STATISTICS:
+                cells += setup.cells(["norm", SAFE], first, statistics=statistics)
+    return for_tuning(cells)
+
+
 def trials(options: Options) -> list[Cell]:
     """Whole variants, steps by guards, shuffled and imbalanced, beside EATA and DeYO at their own settings; on tuning cells.
 
@@ -291,6 +309,7 @@ STUDIES: dict[str, Callable[[Options], Any]] = {
     "study-settings": study_settings,
     "study-minus": study_minus,
     "study-collapse": study_collapse,
+    "study-statistics": study_statistics,
     "trials": trials,
     "candidates": candidates,
     "held-out": verdict,

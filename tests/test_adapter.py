@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import dualtta
+from dualtta.models.statistics import aligned
 from dualtta.testing import run, same, same_step, small_net, small_stream
 
 ALL = {"tau_sa": -1, "tau_sp": 1}  # thresholds that let everybody into D+
@@ -245,6 +246,38 @@ def test_a_blend_leaves_running_statistics_and_hooks_as_they_were():
     assert adapter.step(small_stream()[0]).updated
     assert same(dict(adapter.model.named_buffers()), dict(model.named_buffers()))
     assert not any(module._forward_pre_hooks for module in adapter.model.modules())
+
+
+def blend(x, norm, share):
+    """BatchNorm by a blend, spelt out."""
+    mean = (1 - share) * norm.running_mean + share * x.mean((0, 2, 3))
+    var = (1 - share) * norm.running_var + share * x.var((0, 2, 3), correction=0)
+    hat = (x - mean[:, None, None]) / (var[:, None, None] + norm.eps).sqrt()
+    return hat * norm.weight[:, None, None] + norm.bias[:, None, None]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_a_blend_and_its_gradients_are_those_of_its_formula(share):
+    torch.manual_seed(0)
+    norm, x = torch.nn.BatchNorm2d(3).double().eval(), torch.randn(4, 3, 5, 5).double().requires_grad_()
+    norm.running_mean.normal_()
+    norm.running_var.uniform_(0.5, 2)
+    ours, theirs = norm(aligned(x, norm, share)), blend(x, norm, share)
+    torch.testing.assert_close(ours, theirs)
+    inputs, weight = (x, norm.weight, norm.bias), torch.randn_like(x)
+    for a, b in zip(*(torch.autograd.grad((y * weight).sum(), inputs) for y in (ours, theirs)), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_shrunk_statistics_are_the_sources_without_a_shift_and_the_batchs_with_a_large_one():
+    torch.manual_seed(0)
+    norm, x = torch.nn.BatchNorm2d(64).eval(), torch.randn(64, 64, 4, 4)
+    by_batch = torch.nn.functional.batch_norm(x + 5, None, None, training=True)
+    assert (norm(aligned(x, norm, "shrunk")) - norm(x)).abs().max() < 0.1
+    torch.testing.assert_close(norm(aligned(x + 5, norm, "shrunk")), by_batch, rtol=0, atol=1e-2)
+    dead = torch.nn.BatchNorm2d(64).eval()
+    dead.running_var[:32] = 0.0  # channels that the source never moved
+    assert aligned(x, dead, "shrunk").isfinite().all()
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

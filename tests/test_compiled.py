@@ -24,7 +24,7 @@ def test_compiled_passes_give_the_same_and_are_compiled_once_for_every_number_of
     run(adapter, xs[:4])  # the fourth may ask the source model, without gradient
     so_far = counter.frame_count
     selected = {int(step.plus.sum()) for step in run(adapter, xs[4:])}
-    assert counter.frame_count == so_far <= 4  # a pass with a graph, one without, from the layer upwards, the restyling
+    assert counter.frame_count == so_far <= 5  # a pass with a graph, one without, from the layer upwards, the two views
     assert method in ("tent", "source") or len(selected) > 1
     run(adapter, [xs[0][:-3]])  # the rest of a stream: never compiled for on its own, eager where statistics are the batch's
     assert counter.frame_count == so_far
@@ -36,6 +36,14 @@ def test_what_was_compiled_for_a_method_without_a_feature_view_is_not_taken_for_
     xs, quick = doubles(3), Speed(compile=True, backend="aot_eager")
     run(dualtta.adapt(small_net(norm).double(), "deyo", speed=quick, **LOOSE["deyo"]), xs)  # adapts the same layers
     assert_same(*both(small_net(norm), "dualtta", xs, speed=quick))
+
+
+def test_what_was_compiled_for_some_statistics_is_not_taken_for_others():
+    torch._dynamo.reset()
+    xs, quick = doubles(3), Speed(compile=True, backend="aot_eager")
+    model = small_net("batch")
+    for statistics in ("source", 0.5, "shrunk", "batch", 0.9):
+        assert_same(*both(model, "dualtta", xs, speed=quick, statistics=statistics))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

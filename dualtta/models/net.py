@@ -16,7 +16,7 @@ from dualtta.models.passes import Compiled, Maps, Passes, WiringError, feature_m
 from dualtta.models.shortcuts import LONE, NONE, Shortcuts, agree, holds
 from dualtta.models.statistics import Statistics, check_statistics, normalising
 from dualtta.speed import SPEEDS, Speed
-from dualtta.views.base import Draws, FeatureView
+from dualtta.views.base import Draws, FeatureView, InputView
 
 SAFE = SPEEDS["safe"]
 BUCKET = 4  # samples: where samples are independent, compiled passes see multiples of it
@@ -49,7 +49,7 @@ class Net:
             raise ValueError('micro_batch= needs independent samples, and BatchNorm mixes them: statistics="source" does not')
         self._plain = self._passes = Passes(model)
         self._size: int | None = None  # of the batches that passes are compiled for; None: any
-        self._restyled = _restyled
+        self._restyled, self._altered = _restyled, _altered
         self.forwarded = 0
         if layer is not None:
             self._module(layer)
@@ -115,6 +115,10 @@ class Net:
         if observed is None:
             raise ValueError(f"the forward pass does not reach the layer {name!r}: name another with layer=")
         return self._checked(output, len(own), x)[: len(x)], observed
+
+    def alter(self, view: InputView, x: Tensor, draws: Draws) -> Tensor:
+        """What the view makes of a whole batch."""
+        return (self._altered if len(x) == self._size else _altered)(view, x, draws, self._channels_last)
 
     def restyle(
         self, view: FeatureView, z: Tensor, draws: Draws, memory: Mapping[str, Tensor], rows: Tensor | None
@@ -196,16 +200,18 @@ class Net:
         return Shortcuts(independent=not self.coupled() and holds(free), above=holds(starts))
 
     def compile(self, views: Iterable[FeatureView], size: int) -> None:
-        """From now on the passes are compiled, where that was asked for, on a first batch of this size.
-
-        Blended statistics are set by hooks, and stay."""
-        blended = not isinstance(self.statistics, str) and bool(self.batch_norms)
-        if not self.speed.compile or size < 2 or blended or isinstance(self._passes, Compiled):
+        """From now on the passes are compiled, where that was asked for, on a first batch of this size."""
+        if not self.speed.compile or size < 2 or isinstance(self._passes, Compiled):
             return
         names = {self.layer_of(view) for view in views}
         layer = names.pop() if len(names) == 1 else None
         if self.coupled():  # all passes are of whole batches
-            self._size, self._restyled = size, torch.compile(_restyled, dynamic=False, backend=self.speed.backend or "inductor")
+            fixed: dict[str, Any] = {"dynamic": False, "backend": self.speed.backend or "inductor"}
+            self._size, self._restyled, self._altered = (
+                size,
+                torch.compile(_restyled, **fixed),
+                torch.compile(_altered, **fixed),
+            )
         self._passes = Compiled(self.model, layer, self._size, **self.speed.compile_options())
 
     def coupled(self, lone: bool = False) -> bool:
@@ -241,7 +247,7 @@ class Net:
             raise ValueError(f"the model failed on an input of {what}{way}: {said}") from error
 
     def _laid_out(self, x: Tensor) -> Tensor:
-        return x.contiguous(memory_format=torch.channels_last) if self._channels_last and x.ndim == 4 else x
+        return laid_out(x) if self._channels_last else x
 
     def _filled(self, x: Tensor) -> Tensor:
         """Compiled passes of independent samples see few sizes."""
@@ -288,3 +294,13 @@ def _restyled(
     view: FeatureView, z: Tensor, draws: Draws, channel: int, prefix: int, memory: Mapping[str, Tensor]
 ) -> tuple[Tensor, dict[str, Tensor]]:
     return view.transform(z, draws, channel, prefix, memory)
+
+
+def _altered(view: InputView, x: Tensor, draws: Draws, channels_last: bool) -> Tensor:
+    seen = view.transform(x, draws)
+    return laid_out(seen) if channels_last else seen
+
+
+def laid_out(x: Tensor) -> Tensor:
+    """A batch of images channels-last; any other as it is."""
+    return x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x

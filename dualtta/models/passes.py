@@ -98,9 +98,12 @@ class Compiled(Passes):
     def _run_whole(self, x: Tensor) -> tuple[Any, Any]:
         self._tap.put = None
         output = self.model(x)
-        # read here so that another adapter's code is not taken for this one's: hooks are not compared; detached here, or the
-        # backward would begin with zeros for the whole map
-        return output, None if self._layer is None else feature_map(self._layer, self._tap.seen).detach()
+        if self._layer is None:
+            return output, None
+        # read here so that another adapter's code is not taken for this one's: hooks are not compared
+        z = feature_map(self._layer, self._tap.seen).detach()
+        # with a graph, a copy: of an alias the base would be an output too, and the backward begin with zeros for all of it
+        return output, z.clone() if torch.is_grad_enabled() else z
 
     def _run_above(self, few: Tensor, z: Tensor) -> Any:
         self._tap.put = z

@@ -1,6 +1,6 @@
 """What BatchNorm normalises by: the batch, the source's running statistics, or a blend. None of them is ever touched."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Literal
 
@@ -8,13 +8,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-Statistics = Literal["batch", "source"] | float  # a number: the share of the batch in a blend with the source's
+# a number: the share of the batch in a blend with the source's; "shrunk": that share by how certain the batch's are
+Statistics = Literal["batch", "source", "shrunk"] | float
 
 
 def check_statistics(statistics: Any) -> None:
     share = isinstance(statistics, float | int) and not isinstance(statistics, bool) and 0 <= statistics <= 1
-    if not share and (not isinstance(statistics, str) or statistics not in ("batch", "source")):
-        raise ValueError(f'statistics must be "batch", "source" or a share of the batch from 0 to 1, not {statistics!r}')
+    if not share and (not isinstance(statistics, str) or statistics not in ("batch", "source", "shrunk")):
+        raise ValueError(
+            f'statistics must be "batch", "source", "shrunk" or a share of the batch from 0 to 1, not {statistics!r}'
+        )
 
 
 @contextmanager
@@ -22,12 +25,13 @@ def normalising(norms: list[_BatchNorm], statistics: Statistics, *, lone: bool) 
     """BatchNorm by the chosen statistics while this lasts. `lone`: by the source's, as a single sample has none."""
     set_mode(norms, statistics == "batch" and not lone)  # at every call: whoever holds the model may have called eval() on it
     try:
-        if isinstance(statistics, str) or lone:
+        if statistics in ("batch", "source") or lone:
             yield
             return
         with ExitStack() as stack:
             for norm in norms:
-                stack.enter_context(_blended(norm, float(statistics)))
+                if norm.running_mean is not None:  # else it has only ever normalised by the batch
+                    stack.enter_context(norm.register_forward_pre_hook(aligning(statistics)))
             yield
     finally:
         if lone:
@@ -42,22 +46,48 @@ def set_mode(norms: list[_BatchNorm], batch: bool) -> None:
         own["training"], own["track_running_stats"] = batch, not batch
 
 
-@contextmanager
-def _blended(norm: _BatchNorm, share: float) -> Iterator[None]:
-    """Normalise by (1 - share) of the running statistics and `share` of the batch's; no gradient flows through them."""
+def aligning(statistics: Statistics) -> Callable[[nn.Module, Any], Any]:
+    """A hook before a BatchNorm layer: it goes by the source's statistics, on inputs that were moved as far as is due."""
+
+    def hook(norm: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        assert isinstance(norm, _BatchNorm)
+        return (aligned(args[0], norm, statistics), *args[1:])
+
+    return hook
+
+
+def aligned(x: Tensor, norm: _BatchNorm, statistics: Statistics) -> Tensor:
+    """x (B, C, ...), moved so that the source's statistics normalise it as the blend would have:
+
+    (x' - mean) / deviation = (x - mean_blend) / deviation_blend. Gradients flow through the batch's statistics, but not through
+    the share that they have.
+    """
     mean, var = norm.running_mean, norm.running_var
-    if mean is None or var is None:
-        yield  # it has only ever normalised by the batch
-        return
+    assert mean is not None
+    assert var is not None
+    wide, positions = x.to(mean.dtype), tuple(range(2, x.ndim))
+    batch_var, batch_mean = torch.var_mean(wide, (0, *positions), correction=0)
+    if statistics == "shrunk":
+        own = wide.detach().mean(positions) if positions else wide.detach()  # each sample's mean (B, C)
+        share: Any = certainty(own, mean, var + norm.eps)
+    else:
+        share = float(statistics)
+    blend_mean, blend_var = torch.lerp(mean, batch_mean, share), torch.lerp(var, batch_var, share)
+    gain = ((var + norm.eps) / (blend_var + norm.eps)).sqrt()
+    shape = (-1, *[1] * len(positions))
+    return (wide * gain.reshape(shape) + (mean - blend_mean * gain).reshape(shape)).to(x.dtype)
 
-    def blend(module: nn.Module, args: tuple[Tensor, ...]) -> None:
-        others = tuple(i for i in range(args[0].ndim) if i != 1)
-        batch_var, batch_mean = torch.var_mean(args[0].detach().to(mean.dtype), others, correction=0)
-        norm.running_mean, norm.running_var = torch.lerp(mean, batch_mean, share), torch.lerp(var, batch_var, share)
 
-    handle = norm.register_forward_pre_hook(blend)
-    try:
-        yield
-    finally:
-        handle.remove()
-        norm.running_mean, norm.running_var = mean, var
+def certainty(own: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+    """How far the samples' means (B, C) lie beyond what chance explains, from 0 to 1: James and Stein's share of the batch.
+
+    Means of a batch differ from the source's by the shift and by who happens to be in the batch. The second can be estimated:
+    the samples' variance over their number. Where that is all there is, the source's statistics are the better ones.
+
+    >>> own = torch.tensor([[-1.0, 1.0], [1.0, -1.0]])
+    >>> [round(certainty(own + shift, torch.zeros(2), torch.ones(2)).item(), 2) for shift in (0.0, 1.0, 3.0, 100.0)]
+    [0.0, 0.0, 0.89, 1.0]
+    """
+    chance = (own.var(0) / len(own) / var).sum()
+    found = ((own.mean(0) - mean).square() / var).sum()
+    return (1 - chance / found.clamp_min(torch.finfo(found.dtype).tiny)).clamp(0.0, 1.0)
