@@ -1,9 +1,13 @@
 import pytest
 import torch
 import torch._dynamo.testing
+from functorch.compile import make_boxed_func
 from speeds import LOOSE, assert_same, both, doubles
+from torch import nn
+from torch._dynamo.backends.common import aot_autograd
 
 import dualtta
+from dualtta.models.net import Net
 from dualtta.speed import Speed
 from dualtta.testing import run, small_net, small_stream
 
@@ -24,7 +28,7 @@ def test_compiled_passes_give_the_same_and_are_compiled_once_for_every_number_of
     run(adapter, xs[:4])  # the fourth may ask the source model, without gradient
     so_far = counter.frame_count
     selected = {int(step.plus.sum()) for step in run(adapter, xs[4:])}
-    assert counter.frame_count == so_far <= 5  # a pass with a graph, one without, from the layer upwards, the two views
+    assert counter.frame_count == so_far <= 4  # a pass with a graph, one without, from the layer upwards, both views
     assert method in ("tent", "source") or len(selected) > 1
     run(adapter, [xs[0][:-3]])  # the rest of a stream: never compiled for on its own, eager where statistics are the batch's
     assert counter.frame_count == so_far
@@ -36,6 +40,42 @@ def test_what_was_compiled_for_a_method_without_a_feature_view_is_not_taken_for_
     xs, quick = doubles(3), Speed(compile=True, backend="aot_eager")
     run(dualtta.adapt(small_net(norm).double(), "deyo", speed=quick, **LOOSE["deyo"]), xs)  # adapts the same layers
     assert_same(*both(small_net(norm), "dualtta", xs, speed=quick))
+
+
+class Mixing(nn.Module):
+    """A net with BatchNorm whose samples also feel each other in another way."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = small_net("batch")
+
+    def forward(self, x):
+        logits = self.net(x)
+        return logits + 0.5 * logits.mean(0)
+
+
+@pytest.mark.parametrize(("model", "joined"), [(small_net("batch"), 3), (Mixing(), 0), (small_net("group"), 0)])
+def test_both_views_share_a_pass_where_each_has_statistics_of_its_own_and_nothing_else_mixes_them(model, joined, monkeypatch):
+    torch._dynamo.reset()
+    calls, together = [], Net.together
+    monkeypatch.setattr(Net, "together", lambda net, *args: calls.append(1) or together(net, *args))
+    assert_same(*both(model, "dualtta", doubles(3), speed=Speed(compile=True, backend="aot_eager")))
+    assert len(calls) == joined
+
+
+def test_the_backward_of_a_compiled_pass_begins_with_the_logits_alone():
+    torch._dynamo.reset()
+    begun = []
+
+    def backward(graph, examples):
+        names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
+        begun.append([tuple(x.shape) for name, x in zip(names, examples, strict=True) if name.startswith("tangents")])
+        return make_boxed_func(graph)
+
+    backend = aot_autograd(fw_compiler=lambda graph, examples: make_boxed_func(graph), bw_compiler=backward)
+    adapter = dualtta.adapt(small_net("batch"), "dualtta", speed=Speed(compile=True, backend=backend), **LOOSE["dualtta"])
+    run(adapter, small_stream(2, 8))
+    assert begun == [[(8, 10)]]
 
 
 def test_what_was_compiled_for_some_statistics_is_not_taken_for_others():

@@ -1,18 +1,19 @@
 """No adaptation: the model as it was trained."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 
 from dualtta.core import Memory, Method, Probe, Selection
+from dualtta.models.statistics import Statistics
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source(Method):
     """Predicts, and never changes anything."""
 
-    statistics: ClassVar[Literal["batch", "source"]] = "source"
+    statistics: ClassVar[Statistics] = "source"
 
     @property
     def update(self) -> None:

@@ -21,21 +21,30 @@ def check_statistics(statistics: Any) -> None:
 
 
 @contextmanager
-def normalising(norms: list[_BatchNorm], statistics: Statistics, *, lone: bool) -> Iterator[None]:
-    """BatchNorm by the chosen statistics while this lasts. `lone`: by the source's, as a single sample has none."""
-    set_mode(norms, statistics == "batch" and not lone)  # at every call: whoever holds the model may have called eval() on it
+def normalising(norms: list[_BatchNorm], statistics: Statistics, *, lone: bool, apart: int | None = None) -> Iterator[None]:
+    """BatchNorm by the chosen statistics while this lasts. `lone`: by the source's, as a single sample has none.
+
+    `apart`: every so many samples are a batch of their own; needs layers with running statistics.
+    """
+    by_batch = statistics == "batch" and not lone
+    set_mode(norms, by_batch and not apart)  # at every call: whoever holds the model may have called eval() on it
     try:
-        if statistics in ("batch", "source") or lone:
+        if statistics == "source" or lone or (by_batch and not apart):
             yield
             return
         with ExitStack() as stack:
             for norm in norms:
                 if norm.running_mean is not None:  # else it has only ever normalised by the batch
-                    stack.enter_context(norm.register_forward_pre_hook(aligning(statistics)))
+                    stack.enter_context(norm.register_forward_pre_hook(aligning(1.0 if by_batch else statistics, apart)))
             yield
     finally:
-        if lone:
+        if lone or apart:
             set_mode(norms, statistics == "batch")  # so that the model itself predicts as the adapter does
+
+
+def tracked(norms: list[_BatchNorm]) -> bool:
+    """Whether all layers have running statistics."""
+    return all(norm.running_mean is not None for norm in norms)
 
 
 def set_mode(norms: list[_BatchNorm], batch: bool) -> None:
@@ -46,12 +55,14 @@ def set_mode(norms: list[_BatchNorm], batch: bool) -> None:
         own["training"], own["track_running_stats"] = batch, not batch
 
 
-def aligning(statistics: Statistics) -> Callable[[nn.Module, Any], Any]:
+def aligning(statistics: Statistics, apart: int | None) -> Callable[[nn.Module, Any], Any]:
     """A hook before a BatchNorm layer: it goes by the source's statistics, on inputs that were moved as far as is due."""
 
     def hook(norm: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         assert isinstance(norm, _BatchNorm)
-        return (aligned(args[0], norm, statistics), *args[1:])
+        x = args[0]
+        parts = [aligned(part, norm, statistics) for part in x.split(apart or len(x))]
+        return (torch.cat(parts) if len(parts) > 1 else parts[0], *args[1:])
 
     return hook
 
