@@ -131,7 +131,7 @@ class Net:
         views = alter, x, draws, preserve, z, other, *layout, memory
         output, observed = self._run(x, False, self._passes.views, *views, apart=len(x))
         self.forwarded += 2 * len(x)
-        first, second = self._checked(output, 2 * len(x), x).split(len(x))
+        first, second = torch.split(self._checked(output, 2 * len(x), x), len(x))
         return first, second, observed
 
     def restyle(
@@ -215,7 +215,7 @@ class Net:
         def joins() -> bool:
             ((name, z),) = maps.items()
             output = self._run(x, False, self._passes.both, name, self._laid_out(0.5 * x), z, apart=len(x))
-            first, second = self._checked(output, 2 * len(x), x).split(len(x))
+            first, second = torch.split(self._checked(output, 2 * len(x), x), len(x))
             return agree(first, self(0.5 * x)) and agree(second, logits)
 
         if not holds(steady):

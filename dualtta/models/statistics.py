@@ -61,7 +61,7 @@ def aligning(statistics: Statistics, apart: int | None) -> Callable[[nn.Module, 
     def hook(norm: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         assert isinstance(norm, _BatchNorm)
         x = args[0]
-        parts = [aligned(part, norm, statistics) for part in x.split(apart or len(x))]
+        parts = [aligned(part, norm, statistics) for part in torch.split(x, apart or len(x))]
         return (torch.cat(parts) if len(parts) > 1 else parts[0], *args[1:])
 
     return hook
