@@ -116,7 +116,6 @@ class Probe:
         self.max_entropy = math.log(log_p.shape[1])
         self.drops: dict[str, Tensor] = {}
         self._seen: dict[str, tuple[Tensor, Tensor | None]] = {}  # probabilities under a view, and of which rows
-        self._waiting: dict[str, Tensor] = {}  # logits under a view that went through one pass with another
         self.observed: dict[str, Tensor] = {}
         self.graphed = self._size if graph else 0  # samples whose graph a backward goes through
 
@@ -204,14 +203,11 @@ class Probe:
         if nobody and (alone or isinstance(view, InputView)):
             return None
         if isinstance(view, InputView):
-            if rows is None and not alone and (pair := self._paired()):
-                return self._together(view, draws, *pair)
-            seen = view.transform(x, draws)
+            seen = self._net.alter(view, x, draws)
             return self._net(of_rows(seen, rows), lone=self._lone)
         assert isinstance(view, FeatureView)
-        if name in self._waiting and rows is None and not alone:
-            return self._waiting.pop(name)
-        memory = self._own_memory(name)
+        own = f"{name}."
+        memory = {key.removeprefix(own): value for key, value in self._memory.items() if key.startswith(own)}
         z = self._maps.get(self._net.layer_of(view))
         if alone and rows is not None:
             draws = tuple(d[rows] for d in draws)
@@ -223,31 +219,8 @@ class Probe:
             part = x[rows] if alone and rows is not None else x
             logits, observed = self._net.through(view, part, draws, memory, lone=self._lone)
             logits = logits if alone else of_rows(logits, rows)
-        self._observe(name, observed)
+        self.observed |= {own + key: value for key, value in observed.items()}
         return logits
-
-    def _paired(self) -> tuple[str, FeatureView, Tensor] | None:
-        """The feature view that can go through one pass with an input view, and its layer's map, where there is one."""
-        found = [(name, view) for name, view in self._views.items() if isinstance(view, FeatureView)]
-        if len(found) != 1 or len(self._views) != 2 or not self._net.joins(self._x):
-            return None
-        (name, view), *_ = found
-        z = self._maps.get(self._net.layer_of(view))
-        return None if z is None or name in self._seen else (name, view, z)
-
-    def _together(self, view: InputView, draws: Draws, name: str, other: FeatureView, z: Tensor) -> Tensor:
-        """Logits under an input view; those under the other are kept for who asks next."""
-        drawn, memory = self._drawn(name), self._own_memory(name)
-        logits, self._waiting[name], observed = self._net.together(view, self._x, draws, other, z, drawn, memory)
-        self._observe(name, observed)
-        return logits
-
-    def _own_memory(self, name: str) -> Memory:
-        own = f"{name}."
-        return {key.removeprefix(own): value for key, value in self._memory.items() if key.startswith(own)}
-
-    def _observe(self, name: str, observed: Memory) -> None:
-        self.observed |= {f"{name}.{key}": value for key, value in observed.items()}
 
     def _drawn(self, name: str) -> Draws:
         x = self._x

@@ -78,7 +78,7 @@ GUARDS: dict[str, Settings] = {
 }
 
 # What BatchNorm goes by, of `norm` and of the default.
-STATISTICS: tuple[str | float, ...] = ("batch", 0.9, 0.7, 0.5, "shrunk")
+STATISTICS: tuple[str | float, ...] = ("batch", 0.9, 0.7, 0.5, 0.3)
 
 # What `dualtta_safe` is made of: `candidates` takes each part away.
 CANDIDATE: dict[str, Any] = {"reduction": "auto", "crowd": 1.3, "steady": 0.03}
@@ -220,7 +220,7 @@ def study_collapse(options: Options) -> list[Cell]:
 
 
 def study_statistics(options: Options) -> list[Cell]:
-    """What BatchNorm normalises by: the batch, blends, or as much of the batch as is certain; on tuning cells.
+    """What BatchNorm normalises by: the batch, or blends with the source; on tuning cells.
 
     Reported: nothing, the paper takes the batch's. Command: dualtta run study-statistics --root DATA --out results/statistics
     """

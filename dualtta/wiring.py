@@ -50,8 +50,8 @@ def adapt(
         parameters: names or patterns ("layer1.*") of what adapts; None: the norm layers' scales and shifts, less the
             method's `spare` of the depth.
         layer: the module whose output feature views change; None: by depth (`layer1` of a ResNet, block 7 of a ViT-B).
-        statistics: what BatchNorm normalises by: "batch", "source", the batch's share in a blend, or "shrunk", that share by
-            how certain the batch's are; None: the method's own, but for a batch of one, which goes by the source's.
+        statistics: what BatchNorm normalises by: "batch", "source", or the batch's share in a blend; None: the method's own,
+            but for a batch of one, which has none and goes by the source's.
         logits: turns the model's output into (B, C) logits where it is not that already.
         fisher: EATA's importances, from `estimate_fisher` or the file it wrote.
         copy: adapt a copy; False adapts the caller's model in place, and leaves its BatchNorm layers in the mode they adapt in.
@@ -69,7 +69,7 @@ def adapt(
     with torch.inference_mode(False):
         if copy:
             model = _copied(model)
-        alone: Literal["source", "batch"] = "source" if statistics in (None, "shrunk") else "batch"
+        alone: Literal["source", "batch"] = "source" if statistics is None else "batch"
         pace = find_speed(speed, any(p.is_cuda for p in model.parameters()))
         net = Net(model, logits, chosen.statistics if statistics is None else statistics, layer, alone, pace)
         names = parameter_names(model, parameters, chosen)

@@ -3,13 +3,17 @@ import torch
 import torch._dynamo.testing
 from functorch.compile import make_boxed_func
 from speeds import LOOSE, assert_same, both, doubles
-from torch import nn
 from torch._dynamo.backends.common import aot_autograd
 
 import dualtta
-from dualtta.models.net import Net
 from dualtta.speed import Speed
 from dualtta.testing import run, small_net, small_stream
+
+pytestmark = [  # torch's own, while it compiles
+    pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores:UserWarning"),
+    pytest.mark.filterwarnings("ignore:The CUDA Graph is empty:UserWarning"),
+]
 
 
 @pytest.mark.parametrize("norm", ["batch", "group"])
@@ -28,7 +32,7 @@ def test_compiled_passes_give_the_same_and_are_compiled_once_for_every_number_of
     run(adapter, xs[:4])  # the fourth may ask the source model, without gradient
     so_far = counter.frame_count
     selected = {int(step.plus.sum()) for step in run(adapter, xs[4:])}
-    assert counter.frame_count == so_far <= 4  # a pass with a graph, one without, from the layer upwards, both views
+    assert counter.frame_count == so_far <= 5  # a pass with a graph, one without, from the layer upwards, the two views
     assert method in ("tent", "source") or len(selected) > 1
     run(adapter, [xs[0][:-3]])  # the rest of a stream: never compiled for on its own, eager where statistics are the batch's
     assert counter.frame_count == so_far
@@ -40,27 +44,6 @@ def test_what_was_compiled_for_a_method_without_a_feature_view_is_not_taken_for_
     xs, quick = doubles(3), Speed(compile=True, backend="aot_eager")
     run(dualtta.adapt(small_net(norm).double(), "deyo", speed=quick, **LOOSE["deyo"]), xs)  # adapts the same layers
     assert_same(*both(small_net(norm), "dualtta", xs, speed=quick))
-
-
-class Mixing(nn.Module):
-    """A net with BatchNorm whose samples also feel each other in another way."""
-
-    def __init__(self):
-        super().__init__()
-        self.net = small_net("batch")
-
-    def forward(self, x):
-        logits = self.net(x)
-        return logits + 0.5 * logits.mean(0)
-
-
-@pytest.mark.parametrize(("model", "joined"), [(small_net("batch"), 3), (Mixing(), 0), (small_net("group"), 0)])
-def test_both_views_share_a_pass_where_each_has_statistics_of_its_own_and_nothing_else_mixes_them(model, joined, monkeypatch):
-    torch._dynamo.reset()
-    calls, together = [], Net.together
-    monkeypatch.setattr(Net, "together", lambda net, *args: calls.append(1) or together(net, *args))
-    assert_same(*both(model, "dualtta", doubles(3), speed=Speed(compile=True, backend="aot_eager")))
-    assert len(calls) == joined
 
 
 def test_the_backward_of_a_compiled_pass_begins_with_the_logits_alone():
@@ -82,12 +65,11 @@ def test_what_was_compiled_for_some_statistics_is_not_taken_for_others():
     torch._dynamo.reset()
     xs, quick = doubles(3), Speed(compile=True, backend="aot_eager")
     model = small_net("batch")
-    for statistics in ("source", 0.5, "shrunk", "batch", 0.9):
+    for statistics in ("source", 0.5, "batch", 0.9):
         assert_same(*both(model, "dualtta", xs, speed=quick, statistics=statistics))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # torch's own, while it compiles
 @pytest.mark.parametrize("norm", ["batch", "group"])
 @pytest.mark.parametrize("speed", ["safe", "half", "compiled", "fast"])
 def test_speeds_agree_on_a_gpu(speed, norm):

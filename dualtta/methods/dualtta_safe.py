@@ -5,16 +5,12 @@ from typing import ClassVar, Literal
 
 from dualtta.core import one_of, within
 from dualtta.methods.dual_variant import DualVariant
-from dualtta.models.statistics import Statistics
 
 
 @dataclass(frozen=True, kw_only=True)
 class DualTTASafe(DualVariant):
-    """DualTTA as printed but for its rate on LayerNorm nets, what BatchNorm goes by, and three things that keep one class from
-    eating the others."""
+    """DualTTA as printed but for its rate on LayerNorm nets, and three things that keep one class from eating the others."""
 
-    # of a batch's statistics, as much as chance does not explain: where nothing has shifted, BatchNorm goes by the source's
-    statistics: ClassVar[Statistics] = "shrunk"
     # the mean's steps are small: at the paper's rate a LayerNorm net hardly moves; the baselines take ten times that there
     rates: ClassVar[tuple[float, float]] = (5e-4, 1e-3)
     # the sum takes steps as many times larger as samples are selected: BatchNorm nets gain by it, others collapse

@@ -14,7 +14,7 @@ from dualtta.models.layout import channel_axis, prefix_tokens
 from dualtta.models.norms import batch_norms
 from dualtta.models.passes import Compiled, Maps, Passes, WiringError, feature_map, padded, replaced
 from dualtta.models.shortcuts import LONE, NONE, Shortcuts, agree, holds
-from dualtta.models.statistics import Statistics, check_statistics, normalising, tracked
+from dualtta.models.statistics import Statistics, check_statistics, normalising
 from dualtta.speed import SPEEDS, Speed
 from dualtta.views.base import Draws, FeatureView, InputView
 
@@ -49,6 +49,7 @@ class Net:
             raise ValueError('micro_batch= needs independent samples, and BatchNorm mixes them: statistics="source" does not')
         self._plain = self._passes = Passes(model)
         self._size: int | None = None  # of the batches that passes are compiled for; None: any
+        self._restyled, self._altered = _restyled, _altered
         self.forwarded = 0
         if layer is not None:
             self._module(layer)
@@ -115,24 +116,9 @@ class Net:
             raise ValueError(f"the forward pass does not reach the layer {name!r}: name another with layer=")
         return self._checked(output, len(own), x)[: len(x)], observed
 
-    def together(
-        self,
-        alter: InputView,
-        x: Tensor,
-        draws: Draws,
-        preserve: FeatureView,
-        z: Tensor,
-        other: Draws,
-        memory: Mapping[str, Tensor],
-    ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        """Logits under both views, by one pass with statistics of each, and what the second observed; z: of its layer."""
-        assert isinstance(self._passes, Compiled)
-        layout = self._layout(self.layer_of(preserve), z)
-        views = alter, x, draws, preserve, z, other, *layout, memory
-        output, observed = self._run(x, False, self._passes.views, *views, apart=len(x))
-        self.forwarded += 2 * len(x)
-        first, second = torch.split(self._checked(output, 2 * len(x), x), len(x))
-        return first, second, observed
+    def alter(self, view: InputView, x: Tensor, draws: Draws) -> Tensor:
+        """What the view makes of a whole batch."""
+        return (self._altered if len(x) == self._size else _altered)(view, x, draws, self._channels_last)
 
     def restyle(
         self, view: FeatureView, z: Tensor, draws: Draws, memory: Mapping[str, Tensor], rows: Tensor | None
@@ -141,7 +127,8 @@ class Net:
         name = self.layer_of(view)
         layout = self._layout(name, z)
         if rows is None:
-            return view.transform(z, draws, *layout, memory)
+            transform = self._restyled if len(z) == self._size else _restyled
+            return transform(view, z, draws, *layout, memory)
         return view.transform_some(z, draws, *layout, memory, rows)
 
     def parts(self, x: Tensor) -> tuple[Tensor, ...]:
@@ -160,10 +147,6 @@ class Net:
         if shape[0] == 1:
             return LONE if self.speed.shortcuts and not self.coupled(lone=True) else NONE
         return self._found.get(shape[1:], NONE)
-
-    def joins(self, x: Tensor) -> bool:
-        """Whether both views of this batch go through one pass: where it is compiled for such batches, and exact."""
-        return len(x) == self._size and self.shortcuts(x.shape).together
 
     def examined(self, shape: torch.Size) -> bool:
         """Whether nothing more is to be found out: larger batches may mix samples that smaller ones do not."""
@@ -212,17 +195,9 @@ class Net:
             same = (agree(self.above(name, z, 0.5 * x), logits, closely=True) for name, z in maps.items())
             return maps.keys() == names and all(same)
 
-        def joins() -> bool:
-            ((name, z),) = maps.items()
-            output = self._run(x, False, self._passes.both, name, self._laid_out(0.5 * x), z, apart=len(x))
-            first, second = torch.split(self._checked(output, 2 * len(x), x), len(x))
-            return agree(first, self(0.5 * x)) and agree(second, logits)
-
         if not holds(steady):
             return NONE
-        above = holds(starts)
-        joinable = above and len(maps) == 1 and self.coupled() and self.speed.compile and tracked(self.batch_norms)
-        return Shortcuts(not self.coupled() and holds(free), above, joinable and holds(joins))
+        return Shortcuts(independent=not self.coupled() and holds(free), above=holds(starts))
 
     def compile(self, views: Iterable[FeatureView], size: int) -> None:
         """From now on the passes are compiled, where that was asked for, on a first batch of this size."""
@@ -231,7 +206,12 @@ class Net:
         names = {self.layer_of(view) for view in views}
         layer = names.pop() if len(names) == 1 else None
         if self.coupled():  # all passes are of whole batches
-            self._size = size
+            fixed: dict[str, Any] = {"dynamic": False, "backend": self.speed.backend or "inductor"}
+            self._size, self._restyled, self._altered = (
+                size,
+                torch.compile(_restyled, **fixed),
+                torch.compile(_altered, **fixed),
+            )
         self._passes = Compiled(self.model, layer, self._size, **self.speed.compile_options())
 
     def coupled(self, lone: bool = False) -> bool:
@@ -248,17 +228,14 @@ class Net:
             self._layer = style_layer(self.model)
         return self._layer
 
-    def _run(self, x: Tensor, lone: bool, a_pass: Callable[..., Any], *inputs: Any, apart: int | None = None) -> Any:
-        """A pass with the model in its mode and precision; what it raises on an input it cannot take is said in one line.
-
-        `apart`: every so many samples have batch statistics of their own."""
+    def _run(self, x: Tensor, lone: bool, a_pass: Callable[..., Any], *inputs: Any) -> Any:
+        """A pass with the model in its mode and precision; what it raises on an input it cannot take is said in one line."""
         if self.model.training:  # somebody called train() on it
             self.model.eval()
         autocast = torch.autocast(x.device.type, torch.bfloat16) if self.speed.precision else nullcontext()
         lone = lone and self.alone == "source"
-        mode = normalising(self.batch_norms, self.statistics, lone=lone, apart=apart) if self.batch_norms else nullcontext()
         try:
-            with mode, autocast:
+            with normalising(self.batch_norms, self.statistics, lone=lone) if self.batch_norms else nullcontext(), autocast:
                 return a_pass(*inputs)
         except (torch.OutOfMemoryError, WiringError):
             raise
@@ -270,10 +247,7 @@ class Net:
             raise ValueError(f"the model failed on an input of {what}{way}: {said}") from error
 
     def _laid_out(self, x: Tensor) -> Tensor:
-        """As the passes want it; compiled ones see to it themselves."""
-        if not self._channels_last or x.ndim != 4 or isinstance(self._passes, Compiled):
-            return x
-        return x.contiguous(memory_format=torch.channels_last)
+        return laid_out(x) if self._channels_last else x
 
     def _filled(self, x: Tensor) -> Tensor:
         """Compiled passes of independent samples see few sizes."""
@@ -314,3 +288,19 @@ class Net:
                 "logits=lambda z: torch.cat([torch.zeros_like(z), z], 1)"
             )
         return logits
+
+
+def _restyled(
+    view: FeatureView, z: Tensor, draws: Draws, channel: int, prefix: int, memory: Mapping[str, Tensor]
+) -> tuple[Tensor, dict[str, Tensor]]:
+    return view.transform(z, draws, channel, prefix, memory)
+
+
+def _altered(view: InputView, x: Tensor, draws: Draws, channels_last: bool) -> Tensor:
+    seen = view.transform(x, draws)
+    return laid_out(seen) if channels_last else seen
+
+
+def laid_out(x: Tensor) -> Tensor:
+    """A batch of images channels-last; any other as it is."""
+    return x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x

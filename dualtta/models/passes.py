@@ -7,8 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dualtta.views.base import Draws, FeatureView, InputView
-
 Maps = dict[str, Tensor]
 
 
@@ -64,29 +62,20 @@ class Passes:
         with self.model.get_submodule(name).register_forward_hook(lambda module, args, output: replaced(output, z)):
             return self.model(few)
 
-    def both(self, name: str, x: Tensor, z: Tensor) -> Any:
-        """The output for x and, behind it, that of the layers above `name` for its output z, in one pass."""
-        tap = Tap(name)
-        tap.put, tap.joined = z, True
-        with self.model.get_submodule(name).register_forward_hook(tap):
-            return self.model(x)
-
 
 class Tap:
-    """A hook that takes tensors: what it is given in `put` it puts in place, or behind what it finds if `joined`; else it
-    leaves what it finds in `seen`.
+    """A hook that takes tensors: what it is given in `put` it puts in place, else it leaves what it finds in `seen`.
 
     So a compiled pass sees the same code whatever flows through it.
     """
 
-    def __init__(self, name: str | None = None) -> None:
-        self.name, self.joined = name or "", False
+    def __init__(self) -> None:
         self.put: Tensor | None = None
         self.seen: Any = None
 
     def __call__(self, module: nn.Module, args: Any, output: Any) -> Any:
         if self.put is not None:
-            return replaced(output, torch.cat([feature_map(self.name, output), self.put]) if self.joined else self.put)
+            return replaced(output, self.put)
         self.seen = output
         return None
 
@@ -100,12 +89,11 @@ class Compiled(Passes):
 
     def __init__(self, model: nn.Module, layer: str | None, size: int | None = None, **options: Any) -> None:
         super().__init__(model)
-        self._tap, self._layer, self._size = Tap(layer), layer, size
+        self._tap, self._layer, self._size = Tap(), layer, size
         if size is not None:
             options["dynamic"] = False
         self._whole: Callable[[Tensor], tuple[Any, Any]] = torch.compile(self._run_whole, **options)
         self._above: Callable[[Tensor, Tensor], Any] = torch.compile(self._run_above, **options)
-        self._both: Callable[..., tuple[Any, Maps]] = torch.compile(self._run_both, **options)
 
     def _run_whole(self, x: Tensor) -> tuple[Any, Any]:
         self._tap.put = None
@@ -123,15 +111,6 @@ class Compiled(Passes):
         self._tap.put = None
         return output
 
-    def _run_both(
-        self, alter: InputView, x: Tensor, drawn: Draws, preserve: FeatureView, z: Tensor, other: Draws, *layout: Any
-    ) -> tuple[Any, Maps]:
-        self._tap.put, observed = preserve.transform(z, other, *layout)
-        self._tap.joined = True
-        output = self.model(alter.transform(x, drawn))
-        self._tap.put, self._tap.joined = None, False
-        return output, observed
-
     def whole(self, x: Tensor, names: Iterable[str]) -> tuple[Any, Maps]:
         wanted = set(names)
         if not self._takes(x) or not wanted <= {self._layer} or wanted & self._overwritten:
@@ -144,14 +123,6 @@ class Compiled(Passes):
             return super().above(name, few, z)
         return self._run(self._above, few.clone(), self._sized(z))
 
-    def views(self, *both: Any) -> tuple[Any, Maps]:
-        """The output for what an input view makes of x and, behind it, for what a feature view makes of its layer's output z.
-
-        Takes both with their draws, then what else `transform` of the second takes; gives also what that observed.
-        """
-        output: tuple[Any, Maps] = self._run(self._both, *both)
-        return output
-
     def _takes(self, x: Tensor) -> bool:
         return len(x) >= 2 if self._size is None else len(x) == self._size
 
@@ -161,7 +132,7 @@ class Compiled(Passes):
             torch._dynamo.maybe_mark_dynamic(x, 0)
         return x
 
-    def _run(self, compiled: Callable[..., Any], *inputs: Any) -> Any:
+    def _run(self, compiled: Callable[..., Any], *inputs: Tensor) -> Any:
         with ExitStack() as stack:
             if self._layer:
                 stack.enter_context(self.model.get_submodule(self._layer).register_forward_hook(self._tap))
@@ -169,7 +140,7 @@ class Compiled(Passes):
             return compiled(*inputs)
 
     def _forget(self) -> None:
-        self._tap.put, self._tap.seen, self._tap.joined = None, None, False
+        self._tap.put = self._tap.seen = None
 
 
 def padded(x: Tensor, to: int) -> Tensor:

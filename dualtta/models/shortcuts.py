@@ -17,11 +17,9 @@ class Shortcuts:
 
     independent: bool = False  # a part of a batch gives what it gives within the whole
     above: bool = False  # a view of a feature map can start at its layer
-    together: bool = False  # where batches have statistics, two views fit into one pass, each with its own
 
     def __and__(self, other: "Shortcuts") -> "Shortcuts":
-        both = (getattr(self, name) and getattr(other, name) for name in ("independent", "above", "together"))
-        return Shortcuts(*both)
+        return Shortcuts(self.independent and other.independent, self.above and other.above)
 
 
 NONE = Shortcuts()

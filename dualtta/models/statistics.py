@@ -8,43 +8,31 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-# a number: the share of the batch in a blend with the source's; "shrunk": that share by how certain the batch's are
-Statistics = Literal["batch", "source", "shrunk"] | float
+Statistics = Literal["batch", "source"] | float  # a number: the share of the batch in a blend with the source's
 
 
 def check_statistics(statistics: Any) -> None:
     share = isinstance(statistics, float | int) and not isinstance(statistics, bool) and 0 <= statistics <= 1
-    if not share and (not isinstance(statistics, str) or statistics not in ("batch", "source", "shrunk")):
-        raise ValueError(
-            f'statistics must be "batch", "source", "shrunk" or a share of the batch from 0 to 1, not {statistics!r}'
-        )
+    if not share and (not isinstance(statistics, str) or statistics not in ("batch", "source")):
+        raise ValueError(f'statistics must be "batch", "source" or a share of the batch from 0 to 1, not {statistics!r}')
 
 
 @contextmanager
-def normalising(norms: list[_BatchNorm], statistics: Statistics, *, lone: bool, apart: int | None = None) -> Iterator[None]:
-    """BatchNorm by the chosen statistics while this lasts. `lone`: by the source's, as a single sample has none.
-
-    `apart`: every so many samples are a batch of their own; needs layers with running statistics.
-    """
-    by_batch = statistics == "batch" and not lone
-    set_mode(norms, by_batch and not apart)  # at every call: whoever holds the model may have called eval() on it
+def normalising(norms: list[_BatchNorm], statistics: Statistics, *, lone: bool) -> Iterator[None]:
+    """BatchNorm by the chosen statistics while this lasts. `lone`: by the source's, as a single sample has none."""
+    set_mode(norms, statistics == "batch" and not lone)  # at every call: whoever holds the model may have called eval() on it
     try:
-        if statistics == "source" or lone or (by_batch and not apart):
+        if isinstance(statistics, str) or lone:
             yield
             return
         with ExitStack() as stack:
             for norm in norms:
                 if norm.running_mean is not None:  # else it has only ever normalised by the batch
-                    stack.enter_context(norm.register_forward_pre_hook(aligning(1.0 if by_batch else statistics, apart)))
+                    stack.enter_context(norm.register_forward_pre_hook(aligning(float(statistics))))
             yield
     finally:
-        if lone or apart:
+        if lone:
             set_mode(norms, statistics == "batch")  # so that the model itself predicts as the adapter does
-
-
-def tracked(norms: list[_BatchNorm]) -> bool:
-    """Whether all layers have running statistics."""
-    return all(norm.running_mean is not None for norm in norms)
 
 
 def set_mode(norms: list[_BatchNorm], batch: bool) -> None:
@@ -55,50 +43,55 @@ def set_mode(norms: list[_BatchNorm], batch: bool) -> None:
         own["training"], own["track_running_stats"] = batch, not batch
 
 
-def aligning(statistics: Statistics, apart: int | None) -> Callable[[nn.Module, Any], Any]:
+def aligning(share: float) -> Callable[[nn.Module, Any], Any]:
     """A hook before a BatchNorm layer: it goes by the source's statistics, on inputs that were moved as far as is due."""
 
     def hook(norm: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        assert isinstance(norm, _BatchNorm)
-        x = args[0]
-        parts = [aligned(part, norm, statistics) for part in torch.split(x, apart or len(x))]
-        return (torch.cat(parts) if len(parts) > 1 else parts[0], *args[1:])
+        return (aligned(args[0], norm, share), *args[1:])  # type: ignore[arg-type]
 
     return hook
 
 
-def aligned(x: Tensor, norm: _BatchNorm, statistics: Statistics) -> Tensor:
-    """x (B, C, ...), moved so that the source's statistics normalise it as the blend would have:
+def aligned(x: Tensor, norm: _BatchNorm, share: float) -> Tensor:
+    """x (B, C, ...), moved so that the source's statistics normalise it as a blend of them and the batch's would have."""
+    return Align.apply(x, norm.running_mean, norm.running_var, norm.eps, share)  # type: ignore[no-any-return]
 
-    (x' - mean) / deviation = (x - mean_blend) / deviation_blend. Gradients flow through the batch's statistics, but not through
-    the share that they have.
+
+class Align(torch.autograd.Function):
+    """x' = (x - m) k + mean with k^2 = (var + eps) / (v + eps), where m and v are `share` of the batch's mean and variance and
+    the rest of the source's: (x' - mean) / sqrt(var + eps) = (x - m) / sqrt(v + eps).
+
+    The gradient goes through the batch's statistics. With <.> the mean over a channel's values, all of the batch:
+    dx = k (g - share <g> - share (x - batch mean) <g (x - m)> / (v + eps)).
     """
-    mean, var = norm.running_mean, norm.running_var
-    assert mean is not None
-    assert var is not None
-    wide, positions = x.to(mean.dtype), tuple(range(2, x.ndim))
-    batch_var, batch_mean = torch.var_mean(wide, (0, *positions), correction=0)
-    if statistics == "shrunk":
-        own = wide.detach().mean(positions) if positions else wide.detach()  # each sample's mean (B, C)
-        share: Any = certainty(own, mean, var + norm.eps)
-    else:
-        share = float(statistics)
-    blend_mean, blend_var = torch.lerp(mean, batch_mean, share), torch.lerp(var, batch_var, share)
-    gain = ((var + norm.eps) / (blend_var + norm.eps)).sqrt()
-    shape = (-1, *[1] * len(positions))
-    return (wide * gain.reshape(shape) + (mean - blend_mean * gain).reshape(shape)).to(x.dtype)
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, mean: Tensor, var: Tensor, eps: float, share: float) -> Tensor:
+        wide = torch.promote_types(mean.dtype, torch.float32)
+        mean, var = mean.to(wide), var.to(wide)
+        values = x.reshape(*x.shape[:2], -1)  # (B, C, positions)
+        batch_mean = values.mean((0, 2), dtype=wide)
+        square = torch.linalg.vector_norm(values, dim=2, dtype=wide).square().mean(0) / values.shape[2]
+        m = torch.lerp(mean, batch_mean, share)
+        v = torch.lerp(var, (square - batch_mean.square()).clamp_min(0.0), share) + eps
+        k = ((var + eps) / v).sqrt()
+        ctx.share = share
+        ctx.save_for_backward(x, batch_mean, m, v, k)
+        return scaled(x, k, mean - m * k).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (g,), (x, batch_mean, m, v, k) = grads, ctx.saved_tensors
+        others = tuple(i for i in range(x.ndim) if i != 1)
+        along = g.mean(others, dtype=k.dtype)
+        across = (g * x).mean(others, dtype=k.dtype) - m * along
+        slope = -ctx.share * k * across / v
+        dx = scaled(g, k, -ctx.share * k * along - slope * batch_mean) + scaled(x, slope)
+        return dx.to(x.dtype), None, None, None, None
 
 
-def certainty(own: Tensor, mean: Tensor, var: Tensor) -> Tensor:
-    """How far the samples' means (B, C) lie beyond what chance explains, from 0 to 1: James and Stein's share of the batch.
-
-    Means of a batch differ from the source's by the shift and by who happens to be in the batch. The second can be estimated:
-    the samples' variance over their number. Where that is all there is, the source's statistics are the better ones.
-
-    >>> own = torch.tensor([[-1.0, 1.0], [1.0, -1.0]])
-    >>> [round(certainty(own + shift, torch.zeros(2), torch.ones(2)).item(), 2) for shift in (0.0, 1.0, 3.0, 100.0)]
-    [0.0, 0.0, 0.89, 1.0]
-    """
-    chance = (own.var(0) / len(own) / var).sum()
-    found = ((own.mean(0) - mean).square() / var).sum()
-    return (1 - chance / found.clamp_min(torch.finfo(found.dtype).tiny)).clamp(0.0, 1.0)
+def scaled(x: Tensor, by: Tensor, plus: Tensor | None = None) -> Tensor:
+    """x (B, C, ...) times `by`, plus `plus`, (C,) each."""
+    shape = (-1, *[1] * (x.ndim - 2))
+    times = x * by.reshape(shape)
+    return times if plus is None else times.add_(plus.reshape(shape))
