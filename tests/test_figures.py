@@ -9,6 +9,7 @@ import pytest
 from made import make, rows_of
 
 from dualtta import records
+from dualtta.report import figures
 from dualtta.report.comparisons import Comparison, comparisons
 from dualtta.report.digest import digest
 from dualtta.report.figures import cost, domains, draw_all, kinds, quadrants, reliability, sensitivity, sheets, stream, use
@@ -253,6 +254,16 @@ def test_every_figure_is_drawn_as_png_and_svg_and_the_same_again(both, grid, tmp
     assert sorted(path.name for path in made) == ["quadrants.png", "quadrants.svg", "sensitivity.png", "sensitivity.svg"]
     again = draw_all(few, tmp_path / "again")
     assert [path.read_bytes() for path in made] == [path.read_bytes() for path in again]
+
+
+def test_several_processes_draw_the_same_in_the_same_order(both, tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "FEW", 1)
+    few = [kind for kind in kinds(both) if kind.name in ("sample-use", "cost")]
+    heard: list[int] = []
+    made, apart = draw_all(few, tmp_path / "here"), draw_all(few, tmp_path / "there", heard.append, workers=2)
+    assert [path.name for path in made] == [path.name for path in apart]
+    assert [path.read_bytes() for path in made] == [path.read_bytes() for path in apart]
+    assert heard == [1, 2]
 
 
 @pytest.mark.parametrize("name", ["sample-use", "stream", "domains", "reliability", "cost"])

@@ -30,6 +30,7 @@ def report(
         json: Print the tables as JSON.
     """
     from dualtta.commands.progress import progress
+    from dualtta.data.workers import cores
     from dualtta.report import make_report, notes
     from dualtta.report.render import visible
 
@@ -38,7 +39,7 @@ def report(
     data = os.environ.get("DUALTTA_DATA")
     root = root or (Path(data) if data else None)
     with progress("checking records, then drawing") as notice:
-        made = make_report(folders, out, formats, notice, root)
+        made = make_report(folders, out, formats, notice, root, cores())
     if json:
         print(jsonlib.dumps(as_json(made), indent=2))
     else:

@@ -49,10 +49,12 @@ def make_report(
     formats: Sequence[str] = FORMATS,
     notice: Callable[[int, int], None] = lambda done, total: None,
     root: Path | None = None,
+    workers: int = 1,
 ) -> Report:
     """Tables, figures and the page of all records below the folders, written to `out`, or to `report` in the first folder.
 
-    `root` is the folder of the data, for the page's images. `notice` hears of records as they are checked, then of figures.
+    `root` is the folder of the data, for the page's images. `notice` hears of records as they are checked, then of figures,
+    which are drawn in so many processes: a script that asks for several needs `if __name__ == "__main__"`.
     """
     from dualtta.naming import nearest
     from dualtta.report.gather import gather
@@ -65,7 +67,7 @@ def make_report(
     report = Report(out or folders[0] / "report", collected, build_tables(collected))
     (report.out / "tables").mkdir(parents=True, exist_ok=True)
     write_tables(report, formats)
-    draw(report, root, notice)
+    draw(report, root, notice, workers)
     _remember(report)
     return report
 
@@ -82,14 +84,14 @@ def write_tables(report: Report, formats: Sequence[str]) -> None:
     _write(report, report.out / "report.md", "\n".join(["# Report\n", *filter(None, parts)]))
 
 
-def draw(report: Report, root: Path | None, notice: Callable[[int, int], None]) -> None:
+def draw(report: Report, root: Path | None, notice: Callable[[int, int], None], workers: int = 1) -> None:
     """Figures and the page."""
     from dualtta.report.figures import draw_all, sheets
     from dualtta.report.page import write_page
 
     contents = contents_of(report.collected, report.tables, root)
     total = len(sheets(contents.kinds))
-    report.files += draw_all(contents.kinds, report.out / "figures", lambda done: notice(done, total))
+    report.files += draw_all(contents.kinds, report.out / "figures", lambda done: notice(done, total), workers)
     report.page = write_page(report.out / PAGE, contents)
     report.files.append(report.page)
 

@@ -25,10 +25,10 @@ def shuffle_patches(x: Tensor, keys: Tensor, grid: tuple[int, int]) -> Tensor:
         out = x.clone()
         out[:, :, :h, :w] = shuffle_patches(x[:, :, :h, :w], keys, grid)
         return out
-    patches = rearrange(x, "b c (r h) (q w) -> b (r q) c h w", r=rows, q=cols)
-    order = keys.argsort(dim=1)  # (B, patches)
-    moved = patches[torch.arange(len(x), device=x.device)[:, None], order]
-    return rearrange(moved, "b (r q) c h w -> b c (r h) (q w)", r=rows, q=cols)
+    patches = rearrange(x, "b c (r h) (q w) -> (b r q) c h w", r=rows, q=cols)
+    firsts = torch.arange(0, len(patches), rows * cols, device=x.device)  # of each image
+    order = keys.argsort(dim=1) + firsts[:, None]
+    return rearrange(patches.index_select(0, order.flatten()), "(b r q) c h w -> b c (r h) (q w)", r=rows, q=cols)
 
 
 @dataclass(frozen=True)

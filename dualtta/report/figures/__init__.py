@@ -6,9 +6,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from dualtta.data.workers import run
 from dualtta.report.comparisons import Comparison
 from dualtta.report.figures import cost, domains, quadrants, reliability, sensitivity, stream, use
 from dualtta.report.figures.look import paper, save
+
+FEW = 4  # sheets: to draw as many takes no longer than to start a process
 
 
 @dataclass(frozen=True)
@@ -38,14 +41,24 @@ def kinds(comparisons: Sequence[Comparison]) -> list[Kind]:
     return found
 
 
-def draw_all(found: Sequence[Kind], folder: Path, notice: Callable[[int], None] = lambda done: None) -> list[Path]:
-    """Draw every sheet of every kind as PNG and SVG; `notice` hears how many sheets are done."""
-    made: list[Path] = []
+def draw_all(
+    found: Sequence[Kind], folder: Path, notice: Callable[[int], None] = lambda done: None, workers: int = 1
+) -> list[Path]:
+    """Draw every sheet of every kind as PNG and SVG, in so many processes; `notice` hears how many sheets are done."""
+    made: dict[str, list[Path]] = {}
+
+    def done(drawn: tuple[str, list[Path]]) -> None:
+        made.update([drawn])
+        notice(len(made))
+
+    wanted = sheets(found)
+    run(draw_sheet, ((folder, *sheet) for sheet in wanted), max(1, min(workers, len(wanted) // FEW)), done)
+    return [path for name, *_ in wanted for path in made[name]]
+
+
+def draw_sheet(folder: Path, name: str, draw: Callable[[Sequence[Any]], Any], panels: Sequence[Any]) -> tuple[str, list[Path]]:
     with paper():
-        for done, (name, draw, panels) in enumerate(sheets(found), 1):
-            made += save(draw(panels), folder, name)
-            notice(done)
-    return made
+        return name, save(draw(panels), folder, name)
 
 
 def sheets(found: Sequence[Kind]) -> list[tuple[str, Callable[[Sequence[Any]], Any], tuple[Any, ...]]]:
