@@ -106,15 +106,15 @@ class DualVariant(DualTTA):
         is that of about 139 samples from their mean, below 1 / 139; where one of ten classes has 40 % of the predictions it is
         0.1. There no filter helps: what is sure is of the crowd, and what is not of the crowd is wrong.
         """
-        away = torch.stack([recent - usual, recent - 1 / len(recent)]).square().sum(1)
-        return away.min() <= (self.steady or 0.0)
+        away = torch.minimum((recent - usual).square().sum(), (recent - 1 / len(recent)).square().sum())
+        return away <= (self.steady or 0.0)
 
     def mixtures(self, probe: Probe, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
         """Mean predictions, recent ones with this batch, usual ones before it, and how many those are of."""
         mean, keep = probe.mean, exp(-len(probe.probs) / WINDOW)
         if RECENT not in memory:
             return mean, torch.full_like(mean, 1 / len(mean)), mean.new_tensor(float(PRIOR))
-        return torch.lerp(mean, memory[RECENT], keep), memory[USUAL], memory[SEEN]
+        return keep * memory[RECENT] + (1 - keep) * mean, memory[USUAL], memory[SEEN]
 
     def unlikely(self, probe: Probe) -> Tensor:
         """Who may be in D-, by what the first forward says."""
@@ -178,7 +178,8 @@ class DualVariant(DualTTA):
         if self.steady is not None:
             recent, usual, seen = self.mixtures(probe, memory)
             seen = (seen + len(probe.probs)).clamp_max(HORIZON)
-            moved |= {RECENT: recent, USUAL: torch.lerp(usual, probe.mean, len(probe.probs) / seen), SEEN: seen}
+            share = len(probe.probs) / seen
+            moved |= {RECENT: recent, USUAL: (1 - share) * usual + share * probe.mean, SEEN: seen}
         if self.marginal:
             moved[MARGINAL] = self.mean_prediction(probe.probs, memory)
         if self.breaks_by == "quantile":
@@ -198,7 +199,7 @@ def moving(memory: Mapping[str, Tensor], name: str, value: Tensor) -> Tensor:
     >>> moving({"a": torch.tensor(1.0)}, "a", torch.tensor(2.0))
     tensor(1.1000)
     """
-    return torch.lerp(value, memory[name], KEEP) if name in memory else value
+    return KEEP * memory[name] + (1 - KEEP) * value if name in memory else value
 
 
 def window(drops: Tensor, memory: Memory) -> Tensor:
