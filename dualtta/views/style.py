@@ -37,7 +37,8 @@ def restyle(z: Tensor, old: tuple[Tensor, Tensor], new: tuple[Tensor, Tensor]) -
     """
     (u, s), (u_new, s_new) = old, new
     flat = s <= 8 * torch.finfo(z.dtype).eps * u.abs()  # a constant channel's deviation is rounding, not variation
-    return torch.addcmul(u_new, z - u, torch.where(flat, 0.0, s_new / s))
+    scale = s_new.masked_fill(flat, 0.0) / s.masked_fill(flat, 1.0)  # before the division: its gradient must not see a zero
+    return torch.addcmul(u_new, z - u, scale)
 
 
 def spread(values: Tensor) -> Tensor:
