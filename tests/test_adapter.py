@@ -276,6 +276,8 @@ def test_a_blend_on_a_narrow_or_flat_input_is_the_same_blend():
     flat = torch.nn.BatchNorm1d(3).eval()
     torch.testing.assert_close(aligned(x[:, :, 0, 0], flat, 0.5), aligned(x[:, :, :1, 0], flat, 0.5)[:, :, 0])
     assert aligned(torch.zeros(4, 3, 5, 5), norm, 1.0).isfinite().all()
+    far = torch.nn.functional.batch_norm(x.double() + 3000, None, None, training=True)
+    torch.testing.assert_close(norm(aligned(x + 3000, norm, 1.0)).double(), far, rtol=0, atol=1e-2)
     torch.testing.assert_close(aligned(x.to(memory_format=torch.channels_last), norm, 0.5), aligned(x, norm, 0.5))
 
 

@@ -69,29 +69,26 @@ class Align(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, mean: Tensor, var: Tensor, eps: float, share: float) -> Tensor:
         wide = torch.promote_types(mean.dtype, torch.float32)
         mean, var = mean.to(wide), var.to(wide)
-        values = x.reshape(*x.shape[:2], -1)  # (B, C, positions)
-        batch_mean = values.mean((0, 2), dtype=wide)
-        square = torch.linalg.vector_norm(values, dim=2, dtype=wide).square().mean(0) / values.shape[2]
-        m = torch.lerp(mean, batch_mean, share)
-        v = torch.lerp(var, (square - batch_mean.square()).clamp_min(0.0), share) + eps
+        others = tuple(i for i in range(x.ndim) if i != 1)
+        batch_mean = x.mean(others, dtype=wide)
+        away = x - channels(batch_mean, x)
+        batch_var = torch.linalg.vector_norm(away, dim=others).square() / (x.numel() / len(mean))
+        m, v = torch.lerp(mean, batch_mean, share), torch.lerp(var, batch_var, share) + eps
         k = ((var + eps) / v).sqrt()
         ctx.share = share
         ctx.save_for_backward(x, batch_mean, m, v, k)
-        return scaled(x, k, mean - m * k).to(x.dtype)
+        return away.mul_(channels(k, x)).add_(channels(mean + (batch_mean - m) * k, x)).to(x.dtype)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (g,), (x, batch_mean, m, v, k) = grads, ctx.saved_tensors
         others = tuple(i for i in range(x.ndim) if i != 1)
-        along = g.mean(others, dtype=k.dtype)
-        across = (g * x).mean(others, dtype=k.dtype) - m * along
-        slope = -ctx.share * k * across / v
-        dx = scaled(g, k, -ctx.share * k * along - slope * batch_mean) + scaled(x, slope)
-        return dx.to(x.dtype), None, None, None, None
+        away, along = x - channels(batch_mean, x), g.mean(others, dtype=k.dtype)
+        across = (g * away).mean(others) + (batch_mean - m) * along
+        away.mul_(channels(-ctx.share * k * across / v, x)).sub_(channels(ctx.share * k * along, x))
+        return away.addcmul_(g.to(away.dtype), channels(k, x)).to(x.dtype), None, None, None, None
 
 
-def scaled(x: Tensor, by: Tensor, plus: Tensor | None = None) -> Tensor:
-    """x (B, C, ...) times `by`, plus `plus`, (C,) each."""
-    shape = (-1, *[1] * (x.ndim - 2))
-    times = x * by.reshape(shape)
-    return times if plus is None else times.add_(plus.reshape(shape))
+def channels(values: Tensor, x: Tensor) -> Tensor:
+    """A value for each channel, as x (B, C, ...) takes them."""
+    return values.reshape(-1, *[1] * (x.ndim - 2))
