@@ -1,6 +1,7 @@
 """Figures by the numbers behind them; then that they are drawn, whole, for paper and for the page."""
 
 import json
+import signal
 from itertools import pairwise
 from pathlib import Path
 
@@ -258,6 +259,7 @@ def test_every_figure_is_drawn_as_png_and_svg_and_the_same_again(both, grid, tmp
 
 def test_several_processes_draw_the_same_in_the_same_order(both, tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "FEW", 1)
+    monkeypatch.delattr(signal, "pthread_sigmask", raising=False)  # as on Windows
     few = [kind for kind in kinds(both) if kind.name in ("sample-use", "cost")]
     heard: list[int] = []
     made, apart = draw_all(few, tmp_path / "here"), draw_all(few, tmp_path / "there", heard.append, workers=2)

@@ -2,9 +2,10 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from itertools import islice
 from multiprocessing import get_context, parent_process
 from multiprocessing.synchronize import Event
@@ -36,11 +37,8 @@ def run(
     with ProcessPoolExecutor(workers, context, _start, (stop,)) as pool:
         try:
             # Workers inherit the held signal: Ctrl-C in a terminal reaches every process, and only this one is to act on it.
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            try:
+            with held(signal.SIGINT):
                 pending = {pool.submit(function, *task) for task in islice(waiting, AHEAD * workers)}
-            finally:
-                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             while pending:
                 finished, pending = wait(pending, return_when=FIRST_COMPLETED)
                 pending |= {pool.submit(function, *task) for task in islice(waiting, len(finished))}
@@ -51,6 +49,19 @@ def run(
         finally:
             stop.set()
             pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def held(number: signal.Signals) -> Iterator[None]:
+    """A signal waits until this is over, where the system can hold one (Windows cannot)."""
+    hold = getattr(signal, "pthread_sigmask", None)
+    if hold:
+        hold(signal.SIG_BLOCK, {number})
+    try:
+        yield
+    finally:
+        if hold:
+            hold(signal.SIG_UNBLOCK, {number})
 
 
 def stopping() -> bool:

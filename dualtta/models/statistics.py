@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm
 
 Statistics = Literal["batch", "source"] | float  # a number: the share of the batch in a blend with the source's
@@ -80,6 +81,7 @@ class Align(torch.autograd.Function):
         return away.mul_(channels(k, x)).add_(channels(mean + (batch_mean - m) * k, x)).to(x.dtype)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (g,), (x, batch_mean, m, v, k) = grads, ctx.saved_tensors
         others = tuple(i for i in range(x.ndim) if i != 1)

@@ -6,12 +6,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dualtta.data.workers import run
+from dualtta.data.workers import run, stopping
 from dualtta.report.comparisons import Comparison
 from dualtta.report.figures import cost, domains, quadrants, reliability, sensitivity, stream, use
 from dualtta.report.figures.look import paper, save
 
 FEW = 4  # sheets: to draw as many takes no longer than to start a process
+MOST = 60  # processes: Windows waits for no more
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,13 @@ def draw_all(
         notice(len(made))
 
     wanted = sheets(found)
-    run(draw_sheet, ((folder, *sheet) for sheet in wanted), max(1, min(workers, len(wanted) // FEW)), done)
+    run(draw_sheet, ((folder, *sheet) for sheet in wanted), max(1, min(workers, len(wanted) // FEW, MOST)), done)
     return [path for name, *_ in wanted for path in made[name]]
 
 
 def draw_sheet(folder: Path, name: str, draw: Callable[[Sequence[Any]], Any], panels: Sequence[Any]) -> tuple[str, list[Path]]:
+    if stopping():  # nobody waits for it any more
+        return name, []
     with paper():
         return name, save(draw(panels), folder, name)
 
