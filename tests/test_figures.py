@@ -4,12 +4,14 @@ import json
 import signal
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from made import make, rows_of
 
 from dualtta import records
+from dualtta.data import workers
 from dualtta.report import figures
 from dualtta.report.comparisons import Comparison, comparisons
 from dualtta.report.digest import digest
@@ -259,7 +261,7 @@ def test_every_figure_is_drawn_as_png_and_svg_and_the_same_again(both, grid, tmp
 
 def test_several_processes_draw_the_same_in_the_same_order(both, tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "FEW", 1)
-    monkeypatch.delattr(signal, "pthread_sigmask", raising=False)  # as on Windows
+    monkeypatch.setattr(workers, "signal", SimpleNamespace(SIGINT=signal.SIGINT))  # as on Windows, which holds none
     few = [kind for kind in kinds(both) if kind.name in ("sample-use", "cost")]
     heard: list[int] = []
     made, apart = draw_all(few, tmp_path / "here"), draw_all(few, tmp_path / "there", heard.append, workers=2)
