@@ -228,6 +228,8 @@ def study_statistics(options: Options) -> list[Cell]:
     cells: list[Cell] = []
     for scenario, corruptions in (("mild", STUDIED), ("imbalanced", PASSED)):
         for setup in sided(first, "tuning", corruptions, scenario):
+            if _fragile(setup):
+                continue  # it has no BatchNorm
             cells += setup.cells(["source"], first)
             for statistics in STATISTICS:
                 cells += setup.cells(["norm", SAFE], first, statistics=statistics)

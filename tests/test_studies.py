@@ -21,12 +21,12 @@ from dualtta.report.matching import parse_side
 from dualtta.report.overview import BEGIN, END
 from dualtta.setups import Options, Setup
 from dualtta.source import make_source
-from dualtta.studies import CANDIDATE, CHANGES, MINUS, REMEDIES, STUDIES
+from dualtta.studies import CANDIDATE, CHANGES, MINUS, REMEDIES, STATISTICS, STUDIES
 
 sys.path.insert(0, str(Path(__file__).parent))
 from made_records import make_rows, write_record
 
-TUNING = ("gap", "study-settings", "study-minus", "study-collapse", "trials", "candidates")
+TUNING = ("gap", "study-settings", "study-minus", "study-collapse", "study-statistics", "trials", "candidates")
 
 
 # the grids
@@ -77,6 +77,13 @@ def test_one_change_at_a_time():
     changed = [{k: v for k, v in c.settings.items() if printed.get(k) != v} for c in cells if c.method == "dualtta"]
     assert sorted(map(len, changed)) == [0] + [1] * sum(map(len, CHANGES.values()))
     assert {"lr": pytest.approx(2.5e-3)} in changed
+
+
+def test_statistics_are_compared_on_nets_that_have_batchnorm():
+    cells = EXPERIMENTS["study-statistics"](Options(datasets=("digits_c",)))
+    assert {cell.model for cell in cells} == {"resnet_tiny"}
+    for method in ("norm", "dualtta_safe"):
+        assert {cell.settings["statistics"] for cell in cells if cell.method == method} == set(STATISTICS)
 
 
 def test_the_gap_is_taken_apart_by_initialisation_order_passes_and_batches():

@@ -207,11 +207,8 @@ class Net:
         layer = names.pop() if len(names) == 1 else None
         if self.coupled():  # all passes are of whole batches
             fixed: dict[str, Any] = {"dynamic": False, "backend": self.speed.backend or "inductor"}
-            self._size, self._restyled, self._altered = (
-                size,
-                torch.compile(_restyled, **fixed),
-                torch.compile(_altered, **fixed),
-            )
+            self._size = size
+            self._restyled, self._altered = torch.compile(_restyled, **fixed), torch.compile(_altered, **fixed)
         self._passes = Compiled(self.model, layer, self._size, **self.speed.compile_options())
 
     def coupled(self, lone: bool = False) -> bool:

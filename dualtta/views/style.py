@@ -25,7 +25,7 @@ def moments(z: Tensor) -> tuple[Tensor, Tensor]:
     if not positions:
         return z, torch.zeros_like(z)
     u = z.mean(positions, keepdim=True)
-    return u, torch.linalg.vector_norm(z - u, dim=positions, keepdim=True) / z[0, 0].numel() ** 0.5
+    return u, torch.linalg.vector_norm(z - u, dim=positions, keepdim=True) / z.shape[2:].numel() ** 0.5
 
 
 def restyle(z: Tensor, old: tuple[Tensor, Tensor], new: tuple[Tensor, Tensor]) -> Tensor:

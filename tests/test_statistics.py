@@ -1,0 +1,97 @@
+"""What BatchNorm normalises by: the batch, the source, a blend; a batch of one; sub-batches."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import dualtta
+from dualtta.models.statistics import aligned
+from dualtta.testing import same, small_net, small_stream
+
+ALL = {"tau_sa": -1, "tau_sp": 1}  # thresholds that let everybody into D+
+
+
+def test_a_batch_of_one_goes_by_the_source_statistics():
+    model, x = small_net("batch").eval(), small_stream()[0][:1]
+    assert torch.equal(dualtta.adapt(model, "norm")(x), model(x))
+
+
+def test_a_sub_batch_of_one_goes_by_its_own_statistics_whatever_its_size():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 8, 16), nn.BatchNorm2d(8), nn.Flatten(), nn.Linear(8, 10))  # one value a channel
+    nn.init.normal_(model[3].weight, std=5.0)
+    model, x = model.double(), small_stream()[0].double()
+    p = dualtta.adapt(model, "norm")(x).softmax(1)
+    lowest, second = (-(p * p.log()).sum(1)).sort().values[:2].tolist()
+    step = dualtta.adapt(model, "deyo", tau_ent=(lowest + second) / 2 / math.log(10)).step(x)
+    looked = ~step.drops["alter"].isnan()
+    assert looked.sum() == 1
+    alone = model[3](model[1].bias)  # by its own statistics, one value a channel becomes zero, then the shift
+    k = step.logits[looked].argmax()
+    torch.testing.assert_close(step.drops["alter"][looked][0], p[looked][0, k] - alone.softmax(0)[k])
+
+
+def test_statistics_blend_between_source_and_batch():
+    model, x = small_net("batch"), small_stream()[0]
+    by = {share: dualtta.adapt(model, "norm", statistics=share)(x) for share in ("source", 0.0, 0.5, 1.0, "batch")}
+    torch.testing.assert_close(by[0.0], by["source"])
+    torch.testing.assert_close(by[1.0], by["batch"], rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(by[0.5], by["batch"], atol=1e-2)
+    assert not torch.allclose(by[0.5], by["source"], atol=1e-2)
+
+
+def test_a_blend_leaves_running_statistics_and_hooks_as_they_were():
+    model = small_net("batch")
+    adapter = dualtta.adapt(model, "dualtta", statistics=0.5, lr=0.1, **ALL)
+    assert adapter.step(small_stream()[0]).updated
+    assert same(dict(adapter.model.named_buffers()), dict(model.named_buffers()))
+    assert not any(module._forward_pre_hooks for module in adapter.model.modules())
+
+
+def blend(x, norm, share):
+    """BatchNorm by a blend, spelt out."""
+    mean = (1 - share) * norm.running_mean + share * x.mean((0, 2, 3))
+    var = (1 - share) * norm.running_var + share * x.var((0, 2, 3), correction=0)
+    hat = (x - mean[:, None, None]) / (var[:, None, None] + norm.eps).sqrt()
+    return hat * norm.weight[:, None, None] + norm.bias[:, None, None]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_a_blend_and_its_gradients_are_those_of_its_formula(share):
+    torch.manual_seed(0)
+    norm, x = torch.nn.BatchNorm2d(3).double().eval(), torch.randn(4, 3, 5, 5).double().requires_grad_()
+    norm.running_mean.normal_()
+    norm.running_var.uniform_(0.5, 2)
+    ours, theirs = norm(aligned(x, norm, share)), blend(x, norm, share)
+    torch.testing.assert_close(ours, theirs)
+    inputs, weight = (x, norm.weight, norm.bias), torch.randn_like(x)
+    for a, b in zip(*(torch.autograd.grad((y * weight).sum(), inputs) for y in (ours, theirs)), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_a_blend_on_a_narrow_or_flat_input_is_the_same_blend():
+    torch.manual_seed(0)
+    norm, x = torch.nn.BatchNorm2d(3).eval(), torch.randn(4, 3, 5, 5)
+    torch.testing.assert_close(aligned(x.bfloat16(), norm, 0.5).float(), aligned(x, norm, 0.5), rtol=2e-2, atol=2e-2)
+    flat = torch.nn.BatchNorm1d(3).eval()
+    torch.testing.assert_close(aligned(x[:, :, 0, 0], flat, 0.5), aligned(x[:, :, :1, 0], flat, 0.5)[:, :, 0])
+    assert aligned(torch.zeros(4, 3, 5, 5), norm, 1.0).isfinite().all()
+    far = torch.nn.functional.batch_norm(x.double() + 3000, None, None, training=True)
+    torch.testing.assert_close(norm(aligned(x + 3000, norm, 1.0)).double(), far, rtol=0, atol=1e-2)
+    torch.testing.assert_close(aligned(x.to(memory_format=torch.channels_last), norm, 0.5), aligned(x, norm, 0.5))
+
+
+@pytest.mark.parametrize("statistics", [None, "batch"])
+def test_the_model_predicts_as_the_adapter_does_whatever_came_before(statistics):
+    adapter, x = dualtta.adapt(small_net("batch"), "norm", statistics=statistics), small_stream()[0]
+    adapter(x[:1])
+    assert torch.equal(adapter.model(x), adapter.predict(x))
+
+
+def test_batch_statistics_that_are_asked_for_are_used_for_a_batch_of_one_too():
+    model, x = small_net("batch"), small_stream()[0][:1]
+    by_own = dualtta.adapt(model, "norm", statistics="batch")(x)
+    torch.testing.assert_close(by_own, dualtta.adapt(model, "norm")(torch.cat([x, x]))[:1])
+    assert not torch.allclose(by_own, dualtta.adapt(model, "norm")(x), atol=1e-3)
