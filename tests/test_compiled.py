@@ -13,6 +13,7 @@ pytestmark = [  # torch's own, while it compiles
     pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores:UserWarning"),
     pytest.mark.filterwarnings("ignore:The CUDA Graph is empty:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning"),
 ]
 
 
@@ -46,7 +47,8 @@ def test_what_was_compiled_for_a_method_without_a_feature_view_is_not_taken_for_
     assert_same(*both(small_net(norm), "dualtta", xs, speed=quick))
 
 
-def test_the_backward_of_a_compiled_pass_begins_with_the_logits_alone():
+@pytest.mark.parametrize("statistics", ["batch", 0.5])
+def test_the_backward_of_a_compiled_pass_begins_with_the_logits_alone(statistics):
     torch._dynamo.reset()
     begun = []
 
@@ -56,7 +58,8 @@ def test_the_backward_of_a_compiled_pass_begins_with_the_logits_alone():
         return make_boxed_func(graph)
 
     backend = aot_autograd(fw_compiler=lambda graph, examples: make_boxed_func(graph), bw_compiler=backward)
-    adapter = dualtta.adapt(small_net("batch"), "dualtta", speed=Speed(compile=True, backend=backend), **LOOSE["dualtta"])
+    quick = Speed(compile=True, backend=backend)
+    adapter = dualtta.adapt(small_net("batch"), "dualtta", speed=quick, statistics=statistics, tau_sa=-1, tau_sp=1)
     run(adapter, small_stream(2, 8))
     assert begun == [[(8, 10)]]
 
@@ -69,12 +72,24 @@ def test_what_was_compiled_for_some_statistics_is_not_taken_for_others():
         assert_same(*both(model, "dualtta", xs, speed=quick, statistics=statistics))
 
 
+def test_passes_by_a_blend_are_compiled_once():
+    torch._dynamo.reset()
+    counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    quick = Speed(compile=True, backend=counter)
+    adapter = dualtta.adapt(small_net("batch"), "dualtta", speed=quick, statistics=0.5, **LOOSE["dualtta"])
+    xs = small_stream(9, 12)
+    run(adapter, xs[:4])
+    so_far = counter.frame_count
+    run(adapter, xs[4:])
+    assert counter.frame_count == so_far <= 5
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.parametrize("norm", ["batch", "group"])
+@pytest.mark.parametrize(("norm", "statistics"), [("batch", None), ("batch", 0.5), ("group", None)])
 @pytest.mark.parametrize("speed", ["safe", "half", "compiled", "fast"])
-def test_speeds_agree_on_a_gpu(speed, norm):
+def test_speeds_agree_on_a_gpu(speed, norm, statistics):
     xs = [x.cuda() for x in small_stream(4, 32)]
-    options = {"lr": 1e-3, **LOOSE["dualtta"]}
+    options = {"lr": 1e-3, "statistics": statistics, **LOOSE["dualtta"]}
     naive, quick = (dualtta.adapt(small_net(norm).cuda(), "dualtta", speed=s, **options) for s in ("naive", speed))
     near = 0.1 if speed in ("half", "fast") else 1e-2
     for a, b in zip(run(naive, xs), run(quick, xs), strict=True):

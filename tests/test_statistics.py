@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import dualtta
-from dualtta.models.statistics import aligned
+from dualtta.models.statistics import Normalising
 from dualtta.testing import same, small_net, small_stream
 
 ALL = {"tau_sa": -1, "tau_sp": 1}  # thresholds that let everybody into D+
@@ -47,7 +47,7 @@ def test_a_blend_leaves_running_statistics_and_hooks_as_they_were():
     adapter = dualtta.adapt(model, "dualtta", statistics=0.5, lr=0.1, **ALL)
     assert adapter.step(small_stream()[0]).updated
     assert same(dict(adapter.model.named_buffers()), dict(model.named_buffers()))
-    assert not any(module._forward_pre_hooks for module in adapter.model.modules())
+    assert not any("forward" in vars(module) or module._forward_pre_hooks for module in adapter.model.modules())
 
 
 def blend(x, norm, share):
@@ -58,29 +58,79 @@ def blend(x, norm, share):
     return hat * norm.weight[:, None, None] + norm.bias[:, None, None]
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_a_blend_and_its_gradients_are_those_of_its_formula(share):
+def normalised(x, norm, share):
+    with Normalising([norm], share)(lone=False):
+        return norm(x)
+
+
+def batch_norm(double=False):
     torch.manual_seed(0)
-    norm, x = torch.nn.BatchNorm2d(3).double().eval(), torch.randn(4, 3, 5, 5).double().requires_grad_()
+    norm = nn.BatchNorm2d(3).double().eval() if double else nn.BatchNorm2d(3).eval()
     norm.running_mean.normal_()
     norm.running_var.uniform_(0.5, 2)
-    ours, theirs = norm(aligned(x, norm, share)), blend(x, norm, share)
+    return norm
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_a_blend_and_its_gradients_are_those_of_its_formula(share):
+    norm, x = batch_norm(double=True), torch.randn(4, 3, 5, 5).double().requires_grad_()
+    ours, theirs = normalised(x, norm, share), blend(x, norm, share)
     torch.testing.assert_close(ours, theirs)
     inputs, weight = (x, norm.weight, norm.bias), torch.randn_like(x)
     for a, b in zip(*(torch.autograd.grad((y * weight).sum(), inputs) for y in (ours, theirs)), strict=True):
         torch.testing.assert_close(a, b)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_a_blend_on_a_gpu_and_its_gradients_are_those_of_its_formula(kind, layout):
+    norm, x = batch_norm().cuda(), torch.randn(16, 3, 9, 9).cuda().to(kind).to(memory_format=layout).requires_grad_()
+    ours, theirs = normalised(x, norm, 0.3), blend(x.float(), norm, 0.3)
+    near = {"rtol": 2e-2, "atol": 2e-2} if kind is torch.bfloat16 else {"rtol": 1e-4, "atol": 1e-4}
+    torch.testing.assert_close(ours.float(), theirs, **near)
+    weight = torch.randn_like(x)
+    for a, b in zip(
+        *(torch.autograd.grad((y * weight).sum(), (x, norm.weight, norm.bias)) for y in (ours, theirs)), strict=True
+    ):
+        torch.testing.assert_close(a.float(), b.float(), **near)
+
+
 def test_a_blend_on_a_narrow_or_flat_input_is_the_same_blend():
-    torch.manual_seed(0)
-    norm, x = torch.nn.BatchNorm2d(3).eval(), torch.randn(4, 3, 5, 5)
-    torch.testing.assert_close(aligned(x.bfloat16(), norm, 0.5).float(), aligned(x, norm, 0.5), rtol=2e-2, atol=2e-2)
-    flat = torch.nn.BatchNorm1d(3).eval()
-    torch.testing.assert_close(aligned(x[:, :, 0, 0], flat, 0.5), aligned(x[:, :, :1, 0], flat, 0.5)[:, :, 0])
-    assert aligned(torch.zeros(4, 3, 5, 5), norm, 1.0).isfinite().all()
-    far = torch.nn.functional.batch_norm(x.double() + 3000, None, None, training=True)
-    torch.testing.assert_close(norm(aligned(x + 3000, norm, 1.0)).double(), far, rtol=0, atol=1e-2)
-    torch.testing.assert_close(aligned(x.to(memory_format=torch.channels_last), norm, 0.5), aligned(x, norm, 0.5))
+    norm, x = batch_norm(), torch.randn(4, 3, 5, 5)
+    torch.testing.assert_close(normalised(x.bfloat16(), norm, 0.5).float(), normalised(x, norm, 0.5), rtol=2e-2, atol=2e-2)
+    flat = nn.BatchNorm1d(3).eval()
+    torch.testing.assert_close(normalised(x[:, :, 0, 0], flat, 0.5), normalised(x[:, :, :1, 0], flat, 0.5)[:, :, 0])
+    assert normalised(torch.zeros(4, 3, 5, 5), norm, 1.0).isfinite().all()
+    far = nn.functional.batch_norm(x.double() + 3000, None, None, training=True)
+    torch.testing.assert_close(normalised(x + 3000, norm, 1.0).double(), far, rtol=0, atol=1e-2)
+    torch.testing.assert_close(normalised(x.to(memory_format=torch.channels_last), norm, 0.5), normalised(x, norm, 0.5))
+
+
+def test_a_narrow_input_far_from_the_source_is_no_less_exact():
+    norm, x = batch_norm(), torch.randn(64, 3, 5, 5)
+    norm.running_mean.fill_(30)
+    narrow = x.bfloat16()
+    torch.testing.assert_close(
+        normalised(narrow, norm, 0.9).float(), normalised(narrow.float(), norm, 0.9), rtol=1e-2, atol=1e-2
+    )
+
+
+def test_a_layer_that_fails_under_a_blend_keeps_its_source_statistics_and_its_forward():
+    norm = batch_norm()
+    mean = norm.running_mean
+    with pytest.raises(ValueError, match="4D"), Normalising([norm], 0.5)(lone=False):
+        norm(torch.randn(4, 3))
+    assert norm.running_mean is mean
+    assert "forward" not in vars(norm)
+
+
+def test_a_layer_whose_forward_somebody_has_wrapped_keeps_the_wrapping():
+    norm, x = batch_norm(), torch.randn(4, 3, 5, 5)
+    plain, own = normalised(x, norm, 0.5), norm.forward
+    norm.forward = wrapped = lambda x: own(x) + 1
+    torch.testing.assert_close(normalised(x, norm, 0.5), plain + 1)
+    assert norm.forward is wrapped
 
 
 @pytest.mark.parametrize("statistics", [None, "batch"])

@@ -14,7 +14,7 @@ from dualtta.models.layout import channel_axis, prefix_tokens
 from dualtta.models.norms import batch_norms
 from dualtta.models.passes import Compiled, Maps, Passes, WiringError, feature_map, padded, replaced
 from dualtta.models.shortcuts import LONE, NONE, Shortcuts, agree, holds
-from dualtta.models.statistics import Statistics, check_statistics, normalising
+from dualtta.models.statistics import Normalising, Statistics
 from dualtta.speed import SPEEDS, Speed
 from dualtta.views.base import Draws, FeatureView, InputView
 
@@ -37,13 +37,13 @@ class Net:
         alone: Literal["source", "batch"] = "source",
         speed: Speed = SAFE,
     ) -> None:
-        check_statistics(statistics)
         self.model, self.statistics, self.alone = model.eval(), statistics, alone
         self._read, self._layer = read, layer
         self._layouts: dict[tuple[str, torch.Size], tuple[int, int]] = {}
         self._found: dict[torch.Size, Shortcuts] = {}  # by the shape of a sample
         self._largest: dict[torch.Size, int] = {}  # the batch that this was found out on
         self.batch_norms = batch_norms(model)
+        self._normalising = Normalising(self.batch_norms, statistics)
         self.speed, self.micro_batch = speed, speed.micro_batch
         if self.micro_batch and self.coupled():
             raise ValueError('micro_batch= needs independent samples, and BatchNorm mixes them: statistics="source" does not')
@@ -232,7 +232,7 @@ class Net:
         autocast = torch.autocast(x.device.type, torch.bfloat16) if self.speed.precision else nullcontext()
         lone = lone and self.alone == "source"
         try:
-            with normalising(self.batch_norms, self.statistics, lone=lone) if self.batch_norms else nullcontext(), autocast:
+            with self._normalising(lone=lone) if self.batch_norms else nullcontext(), autocast:
                 return a_pass(*inputs)
         except (torch.OutOfMemoryError, WiringError):
             raise

@@ -1,11 +1,11 @@
 """What BatchNorm normalises by: the batch, the source's running statistics, or a blend. None of them is ever touched."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import Any, Literal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -18,22 +18,30 @@ def check_statistics(statistics: Any) -> None:
         raise ValueError(f'statistics must be "batch", "source" or a share of the batch from 0 to 1, not {statistics!r}')
 
 
-@contextmanager
-def normalising(norms: list[_BatchNorm], statistics: Statistics, *, lone: bool) -> Iterator[None]:
-    """BatchNorm by the chosen statistics while this lasts. `lone`: by the source's, as a single sample has none."""
-    set_mode(norms, statistics == "batch" and not lone)  # at every call: whoever holds the model may have called eval() on it
-    try:
-        if isinstance(statistics, str) or lone:
+class Normalising:
+    """How a model's BatchNorm layers normalise: by the chosen statistics while a pass lasts."""
+
+    def __init__(self, norms: list[_BatchNorm], statistics: Statistics) -> None:
+        check_statistics(statistics)
+        self.norms, self.statistics, self.batch = norms, statistics, statistics == "batch"
+        share = None if isinstance(statistics, str) else float(statistics)
+        # without running statistics a layer has only ever normalised by the batch
+        self.blended = [Blended(norm, share) for norm in norms if share is not None and norm.running_mean is not None]
+
+    @contextmanager
+    def __call__(self, *, lone: bool) -> Iterator[None]:
+        """`lone`: by the source's, as a single sample has none."""
+        set_mode(self.norms, self.batch and not lone)  # at every call: whoever holds the model may have called eval() on it
+        blended = [] if lone else self.blended
+        try:
+            for layer in blended:
+                layer.take_over()
             yield
-            return
-        with ExitStack() as stack:
-            for norm in norms:
-                if norm.running_mean is not None:  # else it has only ever normalised by the batch
-                    stack.enter_context(norm.register_forward_pre_hook(aligning(float(statistics))))
-            yield
-    finally:
-        if lone:
-            set_mode(norms, statistics == "batch")  # so that the model itself predicts as the adapter does
+        finally:
+            for layer in blended:
+                layer.hand_back()
+            if lone:
+                set_mode(self.norms, self.batch)  # so that the model itself predicts as the adapter does
 
 
 def set_mode(norms: list[_BatchNorm], batch: bool) -> None:
@@ -44,51 +52,85 @@ def set_mode(norms: list[_BatchNorm], batch: bool) -> None:
         own["training"], own["track_running_stats"] = batch, not batch
 
 
-def aligning(share: float) -> Callable[[nn.Module, Any], Any]:
-    """A hook before a BatchNorm layer: it goes by the source's statistics, on inputs that were moved as far as is due."""
+class Blended:
+    """A BatchNorm layer's forward, with a blend in the place of the source's statistics."""
 
-    def hook(norm: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return (aligned(args[0], norm, share), *args[1:])  # type: ignore[arg-type]
+    def __init__(self, norm: _BatchNorm, share: float) -> None:
+        self.norm, self.share, self.forward, self.former = norm, share, norm.forward, vars(norm).get("forward")
 
-    return hook
+    def take_over(self) -> None:
+        vars(self.norm)["forward"] = self
+
+    def hand_back(self) -> None:
+        if self.former is None:
+            vars(self.norm).pop("forward", None)
+        else:
+            vars(self.norm)["forward"] = self.former
+
+    def __call__(self, x: Tensor, *args: Any) -> Any:
+        norm, share = self.norm, self.share
+        source_mean, source_var = cast(Tensor, norm.running_mean), cast(Tensor, norm.running_var)
+        batch_mean, batch_var = moments(x.detach())
+        mean = torch.lerp(source_mean.to(batch_mean), batch_mean, share)
+        var = torch.lerp(source_var.to(batch_var), batch_var, share)
+        if torch.is_grad_enabled() and x.requires_grad:
+            x = Through.apply(x, batch_mean, mean, var + norm.eps, share)
+        norm.running_mean, norm.running_var = mean.to(source_mean.dtype), var.to(source_var.dtype)
+        try:
+            return self.forward(x, *args)
+        finally:
+            norm.running_mean, norm.running_var = source_mean, source_var
 
 
-def aligned(x: Tensor, norm: _BatchNorm, share: float) -> Tensor:
-    """x (B, C, ...), moved so that the source's statistics normalise it as a blend of them and the batch's would have."""
-    return Align.apply(x, norm.running_mean, norm.running_var, norm.eps, share)  # type: ignore[no-any-return]
+def moments(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance of every channel of x (B, C, ...), in float32 at least."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    if torch.compiler.is_compiling() or x.device.type not in ("cpu", "cuda"):
+        var, mean = torch.var_mean(x.to(wide), across(x), correction=0)
+        return mean, var
+    mean, var = torch.batch_norm_update_stats(x if x.is_cuda else x.to(wide), None, None, 0.0)  # in a third of var_mean's time
+    return mean, var
 
 
-class Align(torch.autograd.Function):
-    """x' = (x - m) k + mean with k^2 = (var + eps) / (v + eps), where m and v are `share` of the batch's mean and variance and
-    the rest of the source's: (x' - mean) / sqrt(var + eps) = (x - m) / sqrt(v + eps).
+class Through(torch.autograd.Function):
+    """x as it is; a gradient that knows of x alone goes on as one through the statistics that x is normalised by.
 
-    The gradient goes through the batch's statistics. With <.> the mean over a channel's values, all of the batch:
-    dx = k (g - share <g> - share (x - batch mean) <g (x - m)> / (v + eps)).
+    They are m and v, `share` of the batch's and the rest of the source's: from dy/dx = k with m and v fixed, and <.> the mean
+    over a channel's values, dx = g - share <g> - share (x - batch mean) <g (x - m)> / (v + eps) of g = k dy.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, mean: Tensor, var: Tensor, eps: float, share: float) -> Tensor:
-        wide = torch.promote_types(mean.dtype, torch.float32)
-        mean, var = mean.to(wide), var.to(wide)
-        others = tuple(i for i in range(x.ndim) if i != 1)
-        batch_mean = x.mean(others, dtype=wide)
-        away = x - channels(batch_mean, x)
-        batch_var = torch.linalg.vector_norm(away, dim=others).square() / (x.numel() / len(mean))
-        m, v = torch.lerp(mean, batch_mean, share), torch.lerp(var, batch_var, share) + eps
-        k = ((var + eps) / v).sqrt()
+    def forward(ctx: Any, x: Tensor, batch_mean: Tensor, m: Tensor, v: Tensor, share: float) -> Tensor:
         ctx.share = share
-        ctx.save_for_backward(x, batch_mean, m, v, k)
-        return away.mul_(channels(k, x)).add_(channels(mean + (batch_mean - m) * k, x)).to(x.dtype)
+        ctx.save_for_backward(x, batch_mean, m, v)
+        return x.view_as(x)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (g,), (x, batch_mean, m, v, k) = grads, ctx.saved_tensors
-        others = tuple(i for i in range(x.ndim) if i != 1)
-        away, along = x - channels(batch_mean, x), g.mean(others, dtype=k.dtype)
-        across = (g * away).mean(others) + (batch_mean - m) * along
-        away.mul_(channels(-ctx.share * k * across / v, x)).sub_(channels(ctx.share * k * along, x))
-        return away.addcmul_(g.to(away.dtype), channels(k, x)).to(x.dtype), None, None, None, None
+        (g,), (x, batch_mean, m, v), share = grads, ctx.saved_tensors, ctx.share
+        if x.is_cuda and not torch.compiler.is_compiling():
+            return fused(g, x, batch_mean, m, v, share), None, None, None, None
+        away, along = x - channels(batch_mean, x), g.mean(across(x), dtype=v.dtype)
+        tilt = (g * away).mean(across(x)) + (batch_mean - m) * along
+        away.mul_(channels(-share * tilt / v, x)).sub_(channels(share * along, x))
+        return away.add_(g).to(x.dtype), None, None, None, None
+
+
+def fused(g: Tensor, x: Tensor, batch_mean: Tensor, m: Tensor, v: Tensor, share: float) -> Tensor:
+    """The same in two kernels of CUDA's, which give (g - <g> - (x - batch mean) i^2 <g (x - batch mean)>) i w of given sums."""
+    last = x.ndim == 4 and x.is_contiguous(memory_format=torch.channels_last)
+    g, x = (t.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format) for t in (g, x))
+    i, w = v.rsqrt(), v.sqrt()
+    along, tilt, _, _ = torch.batch_norm_backward_reduce(g, x, batch_mean, i, w, True, False, False)
+    tilt = torch.addcmul(tilt, batch_mean - m, along).mul_(share)
+    count = torch.full((1,), x.numel() // x.shape[1], dtype=torch.int32, device=x.device)
+    return torch.batch_norm_backward_elemt(g, x, batch_mean, i, w, along.mul_(share), tilt, count)
+
+
+def across(x: Tensor) -> tuple[int, ...]:
+    """All dimensions of x (B, C, ...) but the channels'."""
+    return tuple(i for i in range(x.ndim) if i != 1)
 
 
 def channels(values: Tensor, x: Tensor) -> Tensor:
