@@ -78,7 +78,7 @@ GUARDS: dict[str, Settings] = {
 }
 
 # What BatchNorm goes by, of `norm` and of the default.
-STATISTICS: tuple[str | float, ...] = ("batch", 0.9, 0.7, 0.5, 0.3)
+STATISTICS: tuple[str | float, ...] = ("batch", 0.7, 0.5, 0.3, 0.2)
 
 # What `dualtta_safe` is made of: `candidates` takes each part away.
 CANDIDATE: dict[str, Any] = {"reduction": "auto", "crowd": 1.3, "steady": 0.03}
