@@ -1,7 +1,7 @@
 """What a step of each method costs, as a ratio to plain prediction by the bare model, in one run.
 
 python benchmarks/step_cost.py [--models resnet50 resnet50_gn vit_base_patch16_224] [--methods ...] [--speeds naive safe fast]
-                               [--batch 64] [--device cpu|cuda] [--repeats 5] [--json FILE] [--profile]
+                               [--batch 64] [--device cpu|cuda] [--repeats 5] [--statistics 0.3] [--json FILE] [--profile]
 python benchmarks/step_cost.py --grow batch|classes|depth          how the cost grows
 python benchmarks/step_cost.py --overhead                          what the adapter itself costs, on a tiny net
 
@@ -42,12 +42,14 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import dualtta
 import dualtta.adapter
+from dualtta.models.statistics import Statistics
 from dualtta.models.zoo import MODELS
 from dualtta.speed import SPEEDS
 
 NETS = ("resnet50", "resnet50_gn", "vit_base_patch16_224")
 HEADS = {"images_per_second": "images/s", "ratio": "x plain", "memory_mib": "MiB"}
 PROFILE = False
+STATISTICS: Statistics | None = None
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ def measure(
     yield Cost(name, "plain", "", len(x), ms, 1e3 * len(x) / ms, 1.0, 1.0, 1.0, 0.0, memory)
     for method in methods:
         for speed in speeds:
-            adapter = dualtta.adapt(model, METHODS[method](shares), lr=1e-9, speed=SPEEDS[speed])
+            adapter = dualtta.adapt(model, METHODS[method](shares), lr=1e-9, speed=SPEEDS[speed], statistics=STATISTICS)
             made = measured(adapter, x, plain, device, repeats, unit)
             if PROFILE:
                 profiled(adapter, x, device)
@@ -191,7 +193,7 @@ def table(rows: list[Cost] | list[Overhead], title: str) -> Table:
 
 
 def main() -> None:
-    global PROFILE
+    global PROFILE, STATISTICS
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", help=f"by default {' '.join(NETS)}; with --overhead {' '.join(TINY)}")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
@@ -202,11 +204,17 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--grow", choices=["batch", "classes", "depth"])
     parser.add_argument("--overhead", action="store_true", help="what the adapter costs a call on a batch of one, on the CPU")
+    parser.add_argument(
+        "--statistics",
+        type=lambda word: word if word in ("batch", "source") else float(word),
+        help='what BatchNorm goes by: "batch", "source", or the share of the batch in a blend',
+    )
     parser.add_argument("--json", type=Path)
     parser.add_argument("--profile", action="store_true", help="also where the time of a step goes, by torch.profiler")
     args = parser.parse_args()
     setattr(dualtta.adapter, "suspicious", lambda memory: False)  # noqa: B010 (see above)
     PROFILE = args.profile
+    STATISTICS = args.statistics
     console = Console(width=132)
 
     def costs() -> Iterator[Cost]:
