@@ -80,6 +80,16 @@ GUARDS: dict[str, Settings] = {
 # What BatchNorm goes by, of `norm` and of the default.
 STATISTICS: tuple[str | float, ...] = ("batch", 0.7, 0.5, 0.3, 0.2)
 
+# How large a step blends bear: they re-centre less of what it shifts. Rates are times the paper's.
+BLENDS = (0.5, 0.3)
+BEARABLE: tuple[Settings, ...] = (
+    {"reduction": "sum"},
+    {"reduction": "sum", "lr": 0.2},
+    {"reduction": "sum", "anchor": 0.03},
+    {"reduction": "mean"},
+    {"reduction": "mean", "lr": 4.0},
+)
+
 # What `dualtta_safe` is made of: `candidates` takes each part away.
 CANDIDATE: dict[str, Any] = {"reduction": "auto", "crowd": 1.3, "steady": 0.03}
 
@@ -226,14 +236,36 @@ def study_statistics(options: Options) -> list[Cell]:
     """
     first = once(options)
     cells: list[Cell] = []
-    for scenario, corruptions in (("mild", STUDIED), ("imbalanced", PASSED)):
-        for setup in sided(first, "tuning", corruptions, scenario):
-            if _fragile(setup):
-                continue  # it has no BatchNorm
-            cells += setup.cells(["source"], first)
-            for statistics in STATISTICS:
-                cells += setup.cells(["norm", SAFE], first, statistics=statistics)
+    for setup in _with_batch_norm(first):
+        cells += setup.cells(["source"], first)
+        for statistics in STATISTICS:
+            cells += setup.cells(["norm", SAFE], first, statistics=statistics)
     return for_tuning(cells)
+
+
+def study_steps(options: Options) -> list[Cell]:
+    """How large a step BatchNorm by a blend of statistics bears, in short and in long streams; on tuning cells.
+
+    Reported: nothing, the blend is ours. Command: dualtta run study-steps --root DATA --out results/steps
+    """
+    first = once(options)
+    cells: list[Cell] = []
+    for setup in _with_batch_norm(first):
+        rate = PAPER_LR[family(setup.model)]
+        cells += setup.cells(["source", "norm", SAFE], first)
+        for statistics in BLENDS:
+            cells += setup.cells(["norm"], first, statistics=statistics)
+            for step in BEARABLE:
+                scaled = {key: value * rate if key == "lr" else value for key, value in step.items()}
+                cells += setup.cells([SAFE], first, statistics=statistics, **scaled)
+    return for_tuning(cells)
+
+
+def _with_batch_norm(options: Options) -> list[Setup]:
+    """Tuning cells of nets that have it: short streams, sorted ones, and a long one of all corruptions."""
+    scenarios = (("mild", STUDIED), ("imbalanced", PASSED), ("mixed", tuple(members(IMAGENET_C, "tuning"))))
+    found = [setup for scenario, corruptions in scenarios for setup in sided(options, "tuning", corruptions, scenario)]
+    return [setup for setup in found if not _fragile(setup)]
 
 
 def trials(options: Options) -> list[Cell]:
@@ -312,6 +344,7 @@ STUDIES: dict[str, Callable[[Options], Any]] = {
     "study-minus": study_minus,
     "study-collapse": study_collapse,
     "study-statistics": study_statistics,
+    "study-steps": study_steps,
     "trials": trials,
     "candidates": candidates,
     "held-out": verdict,

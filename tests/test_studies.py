@@ -26,7 +26,7 @@ from dualtta.studies import CANDIDATE, CHANGES, MINUS, REMEDIES, STATISTICS, STU
 sys.path.insert(0, str(Path(__file__).parent))
 from made_records import make_rows, write_record
 
-TUNING = ("gap", "study-settings", "study-minus", "study-collapse", "study-statistics", "trials", "candidates")
+TUNING = ("gap", "study-settings", "study-minus", "study-collapse", "study-statistics", "study-steps", "trials", "candidates")
 
 
 # the grids
@@ -84,6 +84,17 @@ def test_statistics_are_compared_on_nets_that_have_batchnorm():
     assert {cell.model for cell in cells} == {"resnet_tiny"}
     for method in ("norm", "dualtta_safe"):
         assert {cell.settings["statistics"] for cell in cells if cell.method == method} == set(STATISTICS)
+
+
+def test_steps_are_compared_in_short_and_long_streams_against_no_learning_at_all():
+    cells = EXPERIMENTS["study-steps"](Options(datasets=("imagenet_c",), backbone="resnet50_v1"))
+    assert {cell.scenario for cell in cells} == {"mild", "imbalanced", "mixed"}
+    (mixed,) = {tuple(cell.choices["corruptions"]) for cell in cells if cell.scenario == "mixed"}
+    assert len(mixed) == 7
+    norm = {cell.settings.get("statistics") for cell in cells if cell.method == "norm"}
+    assert norm == {cell.settings.get("statistics") for cell in cells if cell.method == "dualtta_safe"}
+    rates = {cell.settings.get("lr") for cell in cells if cell.method == "dualtta_safe"}
+    assert sorted(rates) == pytest.approx([1e-4, 5e-4, 2e-3])
 
 
 def test_the_gap_is_taken_apart_by_initialisation_order_passes_and_batches():
@@ -396,6 +407,17 @@ def test_a_study_shows_passes_differences_and_what_was_right(tmp_path, capsys):
     assert (variant["plus_right"], variant["minus_right"]) == pytest.approx((0.75, 0.0))  # 20 and 10 of 40; none of 20
     assert main(["study", str(tmp_path), "--markdown"]) == 0
     assert "| dual_variant, breaks_by flip | 35.0 | 60.0 | 10.0 | -15.0 (" in capsys.readouterr().out
+
+
+def test_a_study_shows_how_a_stream_of_one_pass_begins_and_ends(tmp_path, capsys):
+    rows, at = make_rows(0.5, 80), np.arange(80)
+    right = (at < 10) | (at % 2 == 0) & (at < 70)  # the first ten, half of the middle, none of the last ten
+    rows |= {"prediction": np.where(right, rows["label"], 1 - rows["label"])}
+    setup = Setup("imagenet_c", 1000, "resnet50_v1", {"corruptions": ["fog"], "severities": [5]}, {})
+    write_record(tmp_path, setup.cells(["tent"], Options(seeds=(1,)))[0], rows)
+    assert main(["study", str(tmp_path), "--json"]) == 0
+    ((line,),) = (study["lines"] for study in json.loads(capsys.readouterr().out))
+    assert (line["first"], line["last"], line["accuracy"]) == pytest.approx((1.0, 0.0, 0.5))
 
 
 def test_a_study_takes_the_cells_that_all_variants_have(tmp_path, capsys):

@@ -1,9 +1,9 @@
 """The table behind an answer: variants below each other on the same cells, with what they select and how they end.
 
-For each dataset, model and scenario: accuracy over the stream, over its first and its last pass (with groups: the mean of
-theirs), the difference to no adaptation with its paired 95 % interval, the share of D+ and of D- and how much of each is right,
-and in how many cells predictions collapsed. Means are over the cells that every variant of the table has; their number stands
-in the title.
+For each dataset, model and scenario: accuracy over the stream, at first and at last (its first and last pass, or eighth
+where it has one pass; with groups: the mean of theirs), the difference to no adaptation with its paired 95 % interval, the
+share of D+ and of D- and how much of each is right, and in how many cells predictions collapsed. Means are over the cells
+that every variant of the table has; their number stands in the title.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,8 @@ from dualtta.report.labels import label, rank
 from dualtta.report.matching import pair_up, place_of
 from dualtta.report.paired import combined_difference
 
-HEADER = ("accuracy", "first pass", "last pass", "to no adaptation", "D+", "D+ right", "D-", "D- right", "collapsed")
+HEADER = ("accuracy", "at first", "at last", "to no adaptation", "D+", "D+ right", "D-", "D- right", "collapsed")
+EIGHTHS = 8  # of a stream of one pass: enough samples to average, few enough to see it turn
 
 
 @dataclass(frozen=True)
@@ -88,15 +89,15 @@ def _study(title: str, variants: dict[str, dict[str, Record]], order: dict[str, 
 
 def _line(variant: str, places: dict[str, Record], shared: Sequence[str], floor: dict[str, Record] | None) -> Line:
     some = [places[place] for place in shared]
-    passes = [_passes(record) for record in some]
+    ends = [_ends(record) for record in some]
     pairs = [pair_up(places[place], floor[place]) for place in shared] if floor and floor is not places else []
     grouped = bool(pairs) and all((pair.group >= 0).all() for pair in pairs)
     (plus, plus_right), (minus, minus_right) = _chosen(some, "plus"), _chosen(some, "minus")
     return Line(
         label=variant,
         accuracy=float(np.mean([_accuracy(record.rows()) for record in some])),
-        first=float(np.mean([first for first, _ in passes])),
-        last=float(np.mean([last for _, last in passes])),
+        first=float(np.mean([first for first, _ in ends])),
+        last=float(np.mean([last for _, last in ends])),
         difference=combined_difference(pairs, by_group=grouped) if pairs else None,
         plus=plus,
         plus_right=plus_right,
@@ -116,10 +117,10 @@ def _accuracy(rows: dict[str, Column], part: slice = slice(None)) -> float:
     return float(np.mean([right[group == one].mean() for one in np.unique(group)]))
 
 
-def _passes(record: Record) -> tuple[float, float]:
-    """Accuracy in the first and in the last pass of the stream."""
+def _ends(record: Record) -> tuple[float, float]:
+    """Accuracy in the first and in the last pass of the stream, or of its eighths."""
     rows, repeats = record.rows(), int(record.cell["cell"]["scenario"].get("repeats", 1))
-    size = len(rows["label"]) // repeats
+    size = max(1, len(rows["label"]) // (repeats if repeats > 1 else EIGHTHS))
     return _accuracy(rows, slice(size)), _accuracy(rows, slice(-size, None))
 
 
