@@ -193,7 +193,8 @@ class Adapter:
             self._undo.mark()
             backwards = look.probe.graphed
             try:
-                taken = self._update.apply(look, again, self.weights, self._optimizer)
+                with self.net.normalising(lone=len(look.probe.entropy) == 1):
+                    taken = self._update.apply(look, again, self.weights, self._optimizer)
                 self.weights.settle(total)
                 if taken.selection.empty():
                     self._undo.back()

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import dualtta
 from dualtta.models.statistics import Normalising
@@ -71,9 +72,11 @@ def batch_norm(double=False):
     return norm
 
 
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("size", [1, 4])
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_a_blend_and_its_gradients_are_those_of_its_formula(share):
-    norm, x = batch_norm(double=True), torch.randn(4, 3, 5, 5).double().requires_grad_()
+def test_a_blend_and_its_gradients_are_those_of_its_formula(share, size, layout):
+    norm, x = batch_norm(double=True), torch.randn(size, 3, 5, 5).double().to(memory_format=layout).requires_grad_()
     ours, theirs = normalised(x, norm, share), blend(x, norm, share)
     torch.testing.assert_close(ours, theirs)
     inputs, weight = (x, norm.weight, norm.bias), torch.randn_like(x)
@@ -125,12 +128,70 @@ def test_a_layer_that_fails_under_a_blend_keeps_its_source_statistics_and_its_fo
     assert "forward" not in vars(norm)
 
 
-def test_a_layer_whose_forward_somebody_has_wrapped_keeps_the_wrapping():
+def test_an_interrupt_while_statistics_change_places_leaves_the_sources(monkeypatch):
+    norm = batch_norm()
+    mean, own = norm.running_mean, nn.Module.__setattr__
+
+    def interrupted(module, name, value):
+        own(module, name, value)
+        if name == "running_mean" and value is not mean:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(nn.Module, "__setattr__", interrupted)
+    with pytest.raises(KeyboardInterrupt), Normalising([norm], 0.5)(lone=False):
+        norm(torch.randn(4, 3, 5, 5))
+    assert norm.running_mean is mean
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_layer_whose_forward_somebody_wraps_keeps_the_wrapping(before):
     norm, x = batch_norm(), torch.randn(4, 3, 5, 5)
-    plain, own = normalised(x, norm, 0.5), norm.forward
+    plain, own, early = normalised(x, norm, 0.5), norm.forward, Normalising([norm], 0.5)
     norm.forward = wrapped = lambda x: own(x) + 1
-    torch.testing.assert_close(normalised(x, norm, 0.5), plain + 1)
+    with (Normalising([norm], 0.5) if before else early)(lone=False):
+        torch.testing.assert_close(norm(x), plain + 1)
     assert norm.forward is wrapped
+
+
+def test_a_layer_that_is_called_by_keyword_takes_a_blend_too():
+    norm, x = batch_norm(), torch.randn(4, 3, 5, 5)
+    with Normalising([norm], 0.5)(lone=False):
+        assert torch.equal(norm(input=x), norm(x))
+
+
+def test_nothing_of_the_batch_is_the_source_whatever_the_batch_holds():
+    model, x = small_net("batch"), small_stream()[0]
+    loud = torch.cat([x, torch.full_like(x[:1], 1e30)])
+    kept = dualtta.adapt(model, "norm", statistics=0.0)(loud)[:-1]
+    assert torch.equal(kept, dualtta.adapt(model, "norm", statistics="source")(loud)[:-1])
+    assert kept.isfinite().all()
+
+
+class Checkpointed(nn.Module):
+    """Forwards its norm layer again in the backward, where it is asked to."""
+
+    def __init__(self):
+        super().__init__()
+        self.below, self.body = nn.Conv2d(3, 8, 3), nn.Sequential(nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3))
+        self.above = nn.Sequential(nn.BatchNorm2d(8), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10))
+        self.again = False
+
+    def forward(self, x):
+        x = self.below(x)
+        return self.above(checkpoint(self.body, x, use_reentrant=False) if self.again else self.body(x))
+
+
+@pytest.mark.parametrize("size", [1, 8])
+@pytest.mark.parametrize("statistics", [None, "batch", 0.3])
+@pytest.mark.parametrize("method", ["tent", "sar"])
+def test_gradient_checkpointing_in_a_model_changes_nothing(method, statistics, size):
+    torch.manual_seed(0)
+    model, x = Checkpointed().double(), small_stream()[0][:size].double()
+    plain, other = (dualtta.adapt(model, method, statistics=statistics, lr=0.1) for _ in range(2))
+    other.model.again = True
+    for _ in range(3):
+        torch.testing.assert_close(other.step(x).logits, plain.step(x).logits)
+    torch.testing.assert_close(other.weights.values(), plain.weights.values())
 
 
 @pytest.mark.parametrize("statistics", [None, "batch"])

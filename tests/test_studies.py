@@ -97,6 +97,12 @@ def test_steps_are_compared_in_short_and_long_streams_against_no_learning_at_all
     assert sorted(rates) == pytest.approx([1e-4, 5e-4, 2e-3])
 
 
+@pytest.mark.parametrize("backbone", ["resnet50_gn", "vit_base_patch16_224"])
+@pytest.mark.parametrize("study", ["study-statistics", "study-steps"])
+def test_statistics_are_not_compared_on_nets_without_batchnorm(study, backbone):
+    assert not EXPERIMENTS[study](Options(datasets=("imagenet_c",), backbone=backbone))
+
+
 def test_the_gap_is_taken_apart_by_initialisation_order_passes_and_batches():
     cells = EXPERIMENTS["gap"](Options())
     assert {cell.source.seed for cell in cells} == {0, 1, 2}
@@ -363,6 +369,13 @@ def test_the_table_stands_beside_the_papers_numbers_where_it_is_the_same(tmp_pat
         write_record(tmp_path, cell, make_rows(0.7, 400, 4, seed), ("0 red", "0 green", "1 red", "1 green"))
     assert main(["results", str(tmp_path)]) == 0
     assert "(63.5 / 20.1)" in capsys.readouterr().out
+
+
+def test_the_table_is_over_the_seeds_that_all_methods_have(tmp_path, capsys):
+    write(tmp_path, "source", 0.4, seeds=(1, 2, 3))
+    write(tmp_path, "norm", 0.5, seeds=(2, 3))
+    assert main(["results", str(tmp_path)]) == 0
+    assert "2 seeds |" in capsys.readouterr().out
 
 
 # the tables behind the answers

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
 import torch
@@ -215,6 +215,10 @@ class Net:
         """Whether BatchNorm makes the samples of a batch influence each other."""
         return bool(self.batch_norms) and self.statistics not in ("source", 0) and not (lone and self.alone == "source")
 
+    def normalising(self, lone: bool) -> AbstractContextManager[None]:
+        """BatchNorm as it is in a pass, for what belongs to one: a backward may forward parts of the model again."""
+        return self._normalising(lone=lone and self.alone == "source") if self.batch_norms else nullcontext()
+
     def layer_of(self, view: FeatureView) -> str:
         return view.layer or self.default_layer
 
@@ -230,9 +234,8 @@ class Net:
         if self.model.training:  # somebody called train() on it
             self.model.eval()
         autocast = torch.autocast(x.device.type, torch.bfloat16) if self.speed.precision else nullcontext()
-        lone = lone and self.alone == "source"
         try:
-            with self._normalising(lone=lone) if self.batch_norms else nullcontext(), autocast:
+            with self.normalising(lone), autocast:
                 return a_pass(*inputs)
         except (torch.OutOfMemoryError, WiringError):
             raise

@@ -23,25 +23,27 @@ class Normalising:
 
     def __init__(self, norms: list[_BatchNorm], statistics: Statistics) -> None:
         check_statistics(statistics)
-        self.norms, self.statistics, self.batch = norms, statistics, statistics == "batch"
-        share = None if isinstance(statistics, str) else float(statistics)
+        self.norms, self.batch, self.depth = norms, statistics == "batch", 0
+        share = 0.0 if isinstance(statistics, str) else float(statistics)  # of nothing: by the source's, as they are
         # without running statistics a layer has only ever normalised by the batch
-        self.blended = [Blended(norm, share) for norm in norms if share is not None and norm.running_mean is not None]
+        self.blended = [Blended(norm, share) for norm in norms if share and norm.running_mean is not None]
 
     @contextmanager
     def __call__(self, *, lone: bool) -> Iterator[None]:
         """`lone`: by the source's, as a single sample has none."""
         set_mode(self.norms, self.batch and not lone)  # at every call: whoever holds the model may have called eval() on it
-        blended = [] if lone else self.blended
+        blended = [] if lone or self.depth else self.blended  # one pass within another changes nothing
+        self.depth += 1
         try:
             for layer in blended:
                 layer.take_over()
             yield
         finally:
+            self.depth -= 1
             for layer in blended:
                 layer.hand_back()
-            if lone:
-                set_mode(self.norms, self.batch)  # so that the model itself predicts as the adapter does
+            if lone and not self.depth:
+                set_mode(self.norms, self.batch)  # so that the model itself predicts by the batch where the adapter does
 
 
 def set_mode(norms: list[_BatchNorm], batch: bool) -> None:
@@ -56,9 +58,13 @@ class Blended:
     """A BatchNorm layer's forward, with a blend in the place of the source's statistics."""
 
     def __init__(self, norm: _BatchNorm, share: float) -> None:
-        self.norm, self.share, self.forward, self.former = norm, share, norm.forward, vars(norm).get("forward")
+        self.norm, self.share = norm, share
+        self.former, self.forward = vars(norm).get("forward"), norm.forward
 
     def take_over(self) -> None:
+        former = vars(self.norm).get("forward")
+        if former is not self.former and former is not self:  # somebody has wrapped it since
+            self.former, self.forward = former, self.norm.forward
         vars(self.norm)["forward"] = self
 
     def hand_back(self) -> None:
@@ -67,17 +73,17 @@ class Blended:
         else:
             vars(self.norm)["forward"] = self.former
 
-    def __call__(self, x: Tensor, *args: Any) -> Any:
-        norm, share = self.norm, self.share
+    def __call__(self, input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        norm, share, x = self.norm, self.share, input
         source_mean, source_var = cast(Tensor, norm.running_mean), cast(Tensor, norm.running_var)
         batch_mean, batch_var = moments(x.detach())
         mean = torch.lerp(source_mean.to(batch_mean), batch_mean, share)
         var = torch.lerp(source_var.to(batch_var), batch_var, share)
         if torch.is_grad_enabled() and x.requires_grad:
             x = Through.apply(x, batch_mean, mean, var + norm.eps, share)
-        norm.running_mean, norm.running_var = mean.to(source_mean.dtype), var.to(source_var.dtype)
         try:
-            return self.forward(x, *args)
+            norm.running_mean, norm.running_var = mean.to(source_mean.dtype), var.to(source_var.dtype)
+            return self.forward(x, *args, **kwargs)
         finally:
             norm.running_mean, norm.running_var = source_mean, source_var
 
@@ -103,7 +109,7 @@ class Through(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, batch_mean: Tensor, m: Tensor, v: Tensor, share: float) -> Tensor:
         ctx.share = share
         ctx.save_for_backward(x, batch_mean, m, v)
-        return x.view_as(x)
+        return x.detach()  # a view that keeps its strides
 
     @staticmethod
     @once_differentiable

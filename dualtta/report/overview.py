@@ -1,7 +1,7 @@
 """One table over all benchmarks, for a README: benchmarks below each other, methods beside each other, from records alone.
 
-A number is the mean over a benchmark's cells of the mean over seeds; with groups, their mean and the worst. Only cells that
-every method of the row has are taken, and the table says how many, on how many samples, and what the paper reports.
+A number is the mean over a benchmark's cells of the mean over seeds; with groups, their mean and the worst. Only cells and
+seeds that every method of the row has are taken, and the table says how many, on how many samples, and what the paper reports.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,9 +38,13 @@ class Bench:
 
     @property
     def shared(self) -> list[str]:
-        """Places that all methods have."""
+        """Places that all methods have, on some seed at least."""
         each = [set(places) for places in self.cells.values()]
-        return sorted(set.intersection(*each)) if each else []
+        return [place for place in sorted(set.intersection(*each)) if self.seeds(place)] if each else []
+
+    def seeds(self, place: str) -> list[int]:
+        """Those that all methods have there."""
+        return sorted(set.intersection(*(set(places[place].seeds) for places in self.cells.values())))
 
     @property
     def grouped(self) -> bool:
@@ -52,8 +56,8 @@ class Bench:
 
     def mean(self, method: str, measure: str) -> str:
         """Over cells of the mean over seeds, as it is printed."""
-        some = [self.cells[method][place] for place in self.shared]
-        return f"{100 * np.mean([np.mean(list(setting.each(measure).values())) for setting in some]):.1f}"
+        each = {place: self.cells[method][place].each(measure) for place in self.shared}
+        return f"{100 * np.mean([np.mean([by[seed] for seed in self.seeds(place)]) for place, by in each.items()]):.1f}"
 
     def value(self, method: str) -> str:
         """What stands in the table: the highest printed ones in bold, however small their lead."""
@@ -81,7 +85,7 @@ class Bench:
     def samples(self) -> str:
         """How many cells, samples and seeds a number is the mean of."""
         settings = [self.cells[method][place] for method in self.cells for place in self.shared]
-        seeds = sorted({len(setting.seeds) for setting in settings})
+        seeds = sorted({len(self.seeds(place)) for place in self.shared})
         sizes = sorted({setting.samples for setting in settings})
         size = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
         subset = " (a subset)" if any(setting.about["subset"] for setting in settings) else ""
