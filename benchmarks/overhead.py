@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import dualtta
 from dualtta.models.small import resnet_tiny, resnet_tiny_gn
@@ -50,6 +51,19 @@ class Overhead:
     ms: float  # a call
     bare_ms: float  # its passes alone
     overhead_ms: float
+    operators: int  # of torch's, beyond those of the passes: what does not depend on the machine
+
+
+class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts what torch is asked to do."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.calls = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.calls += 1
+        return func(*args, **(kwargs or {}))
 
 
 def one_layer(norm: nn.Module, classes: int) -> nn.Module:
@@ -68,7 +82,9 @@ def overheads(name: str, methods: list[str], speeds: dict[str, Speed], rounds: i
                 yield Overhead(name, method, speed, selected, *_overhead(adapter, samples, selected == "yes", rounds))
 
 
-def _overhead(adapter: dualtta.Adapter, samples: Tensor, selected: bool, rounds: int) -> tuple[int, int, float, float, float]:
+def _overhead(
+    adapter: dualtta.Adapter, samples: Tensor, selected: bool, rounds: int
+) -> tuple[int, int, float, float, float, int]:
     model = copy.deepcopy(adapter.model).eval()
     adapted = [parameter for parameter in model.parameters() if parameter.requires_grad]
 
@@ -90,4 +106,9 @@ def _overhead(adapter: dualtta.Adapter, samples: Tensor, selected: bool, rounds:
         assert step.updated == selected
     calls, bare = zip(*pairs[WARM:], strict=True)
     beyond = [call - alone for call, alone in pairs[WARM:]]
-    return step.forwards, step.backwards, *map(statistics.median, (calls, bare, beyond))
+    with Counting() as asked:
+        adapter.step(x)
+    with Counting() as needed:
+        passes(x, step.forwards, step.backwards)
+    times = [statistics.median(each) for each in (calls, bare, beyond)]
+    return step.forwards, step.backwards, times[0], times[1], times[2], asked.calls - needed.calls
