@@ -11,6 +11,7 @@ import dualtta
 from dualtta.models.statistics import Normalising
 from dualtta.testing import same, small_net, small_stream
 
+NO_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 ALL = {"tau_sa": -1, "tau_sp": 1}  # thresholds that let everybody into D+
 
 
@@ -53,10 +54,11 @@ def test_a_blend_leaves_running_statistics_and_hooks_as_they_were():
 
 def blend(x, norm, share):
     """BatchNorm by a blend, spelt out."""
-    mean = (1 - share) * norm.running_mean + share * x.mean((0, 2, 3))
-    var = (1 - share) * norm.running_var + share * x.var((0, 2, 3), correction=0)
-    hat = (x - mean[:, None, None]) / (var[:, None, None] + norm.eps).sqrt()
-    return hat * norm.weight[:, None, None] + norm.bias[:, None, None]
+    others, wide = [i for i in range(x.ndim) if i != 1], [-1] + [1] * (x.ndim - 2)
+    mean = (1 - share) * norm.running_mean + share * x.mean(others)
+    var = (1 - share) * norm.running_var + share * x.var(others, correction=0)
+    hat = (x - mean.reshape(wide)) / (var.reshape(wide) + norm.eps).sqrt()
+    return hat * norm.weight.reshape(wide) + norm.bias.reshape(wide)
 
 
 def normalised(x, norm, share):
@@ -84,19 +86,25 @@ def test_a_blend_and_its_gradients_are_those_of_its_formula(share, size, layout)
         torch.testing.assert_close(a, b)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+NORMS = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NO_CUDA)])
+@pytest.mark.parametrize("shape", [(16, 3, 9, 9), (1, 3, 9, 9), (64, 3), (16, 3, 9), (4, 3, 5, 5, 5)])
+@pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
-def test_a_blend_on_a_gpu_and_its_gradients_are_those_of_its_formula(kind, layout):
-    norm, x = batch_norm().cuda(), torch.randn(16, 3, 9, 9).cuda().to(kind).to(memory_format=layout).requires_grad_()
+def test_a_blend_of_every_kind_and_its_gradients_are_those_of_its_formula(kind, last, shape, device):
+    torch.manual_seed(0)
+    norm, x = NORMS[len(shape)](3).eval().to(device), torch.randn(shape)
+    norm.running_mean.normal_()
+    x = (x.movedim(1, -1).contiguous().movedim(-1, 1) if last else x).to(device, kind).requires_grad_()
     ours, theirs = normalised(x, norm, 0.3), blend(x.float(), norm, 0.3)
-    near = {"rtol": 2e-2, "atol": 2e-2} if kind is torch.bfloat16 else {"rtol": 1e-4, "atol": 1e-4}
-    torch.testing.assert_close(ours.float(), theirs, **near)
-    weight = torch.randn_like(x)
-    for a, b in zip(
-        *(torch.autograd.grad((y * weight).sum(), (x, norm.weight, norm.bias)) for y in (ours, theirs)), strict=True
-    ):
-        torch.testing.assert_close(a.float(), b.float(), **near)
+    near = 2e-2 if kind is torch.bfloat16 else 1e-4
+    torch.testing.assert_close(ours.float(), theirs, rtol=near, atol=near)
+    weight, inputs = torch.randn_like(x), (x, norm.weight, norm.bias)
+    (a, *sums), (b, *others) = (torch.autograd.grad((y * weight).sum(), inputs) for y in (ours, theirs))
+    torch.testing.assert_close(a, b, rtol=near, atol=near)
+    torch.testing.assert_close(sums, others, rtol=near, atol=near * (x.numel() / 3) ** 0.5)  # of so many rounded values
 
 
 def test_a_blend_on_a_narrow_or_flat_input_is_the_same_blend():
