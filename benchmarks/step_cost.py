@@ -27,7 +27,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import timm
 import torch
@@ -42,7 +42,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import dualtta
 import dualtta.adapter
-from dualtta.models.statistics import Statistics
+from dualtta.models.statistics import Statistics, check_statistics
 from dualtta.models.zoo import MODELS
 from dualtta.speed import SPEEDS
 
@@ -192,6 +192,15 @@ def table(rows: list[Cost] | list[Overhead], title: str) -> Table:
     return shown
 
 
+def statistics_of(word: str) -> Statistics:
+    try:
+        chosen: Any = word if word in ("batch", "source") else float(word)
+        check_statistics(chosen)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'"batch", "source" or a share of the batch from 0 to 1, not {word!r}') from None
+    return cast(Statistics, chosen)
+
+
 def main() -> None:
     global PROFILE, STATISTICS
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -206,7 +215,7 @@ def main() -> None:
     parser.add_argument("--overhead", action="store_true", help="what the adapter costs a call on a batch of one, on the CPU")
     parser.add_argument(
         "--statistics",
-        type=lambda word: word if word in ("batch", "source") else float(word),
+        type=statistics_of,
         help='what BatchNorm goes by: "batch", "source", or the share of the batch in a blend',
     )
     parser.add_argument("--json", type=Path)

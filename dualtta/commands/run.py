@@ -93,6 +93,8 @@ def run(
     )
     _check(options)
     plan = EXPERIMENTS[experiment](options)
+    if not plan:
+        raise ValueError(f"{experiment} has no cell with these options; others of --datasets, --methods, --backbone may")
     jobs = jobs or default_jobs(place.device)
     if launcher == "dry":
         return show_plan(plan, place, jobs, json)
