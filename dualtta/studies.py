@@ -84,10 +84,10 @@ STATISTICS: tuple[str | float, ...] = ("batch", 0.7, 0.5, 0.3, 0.2)
 BLENDS = (0.5, 0.3)
 BEARABLE: tuple[Settings, ...] = (
     {"reduction": "sum"},
-    {"reduction": "sum", "lr": 0.2},
     {"reduction": "sum", "anchor": 0.03},
     {"reduction": "sum", "cautious": 1.0},
-    {"reduction": "sum", "cautious": 2.0},
+    {"reduction": "backed"},
+    {"reduction": "backed", "lr": 2.0},
     {"reduction": "mean"},
     {"reduction": "mean", "lr": 4.0},
 )

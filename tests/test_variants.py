@@ -1,5 +1,6 @@
 """DualTTA's variants: as printed where nothing is switched, each switch by its equation, the same with shortcuts."""
 
+import copy
 import math
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_speed import assert_same, both, doubles
+from torch import nn
 from torch.nn.functional import cosine_similarity
 
 import dualtta
@@ -30,6 +32,7 @@ SWITCHES = {
     "anchor": {"anchor": 0.1},
     "cautious": {"cautious": 1.0},
     "mean": {"reduction": "mean", "lam": 1.0},
+    "backed": {"reduction": "backed"},
     "no altering filter": {"filter_sa": False, "tau_minus": 0.02},
     "no filter": {"filter_sa": False, "filter_sp": False},
     "all": {
@@ -227,6 +230,32 @@ def test_caution_makes_the_loss_smaller_by_the_confidence():
     x = small_stream()[0]
     plain, careful = adapter_of().step(x), adapter_of(cautious=2.0).step(x)
     torch.testing.assert_close(careful.loss, plain.loss * plain.logits.softmax(1).amax(1).mean() ** 2)
+
+
+def wide_net(classes):
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, classes)
+    )
+
+
+@pytest.mark.parametrize("classes", [2, 400])
+def test_a_step_is_as_large_as_there_are_samples_for_the_classes(classes):
+    torch.manual_seed(0)
+    net = wide_net(classes)
+    x, open_to_all = torch.randn(16, 3, 8, 8), {"tau_sa": -1.0, "tau_sp": 1.0, "filter_sa": False, "filter_sp": False}
+    summed, backed = (
+        dualtta.adapt(copy.deepcopy(net), "dual_variant", reduction=reduction, **open_to_all).step(x)
+        for reduction in ("sum", "backed")
+    )
+    size = int(summed.plus.sum())
+    assert size == 16
+    torch.testing.assert_close(backed.loss, summed.loss * min(1.0, 10 * size / classes))
+
+
+@pytest.mark.parametrize("norm", ["group", "layer"])
+def test_backed_steps_are_the_mean_where_samples_are_independent(norm):
+    x = small_stream()[0]
+    assert adapter_of(norm, reduction="backed").step(x).loss == adapter_of(norm, reduction="mean").step(x).loss
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ EMA = "ema"  # the moving average of D+'s entropy: SAR's
 KEPT = 512  # drops that a quantile is taken over: eight batches of 64 follow a changing stream and still fix a 5 % tail
 KEEP = 0.9  # of a moving average at each step, as EATA and SAR have it
 WINDOW, PRIOR, HORIZON = 64, 640, 6400  # samples: what is recent, what equal shares count for at first, what all is at most
+STEPS = 10  # that a momentum of 0.9 averages
 RAREST = 10.0  # how many times a rare class may count: one wrong guess in a class never seen must not drown the batch
 
 
@@ -33,8 +34,9 @@ RAREST = 10.0  # how many times a rare class may count: one wrong guess in a cla
 class DualVariant(DualTTA):
     """DualTTA with other definitions of D- and remedies against collapse; as printed where nothing is switched."""
 
-    # "auto": the sum where BatchNorm couples the samples, whose statistics re-centre what a step shifts; else the mean
-    reduction: Literal["sum", "mean", "auto"] = one_of("sum", "mean", "auto")  # type: ignore[assignment]
+    # "auto": the sum where BatchNorm couples the samples, whose statistics re-centre what a step shifts; else the mean.
+    # "backed": there the sum only while there are samples for every class, see `backing`
+    reduction: Literal["sum", "mean", "auto", "backed"] = one_of("sum", "mean", "auto", "backed")  # type: ignore[assignment]
 
     # D-: whose prediction breaks under restyling. A drop of 0.7 needs a confidence of 0.7, so as printed D- is small and right.
     # "quantile": the `top` share of the stream's drops, whatever their size; "flip": another class is predicted;
@@ -150,8 +152,10 @@ class DualVariant(DualTTA):
         return share.clamp_min(1 / RAREST) ** -self.balance
 
     def objective(self, probe: Probe, selection: Selection, memory: Memory) -> Tensor:
-        reduction: Reduction = ("sum" if probe.coupled else "mean") if self.reduction == "auto" else self.reduction
+        reduction = self.reduced(probe)
         loss = entropy_objective(probe, selection, self.lam, reduction)
+        if self.reduction == "backed" and reduction == "sum":
+            loss = loss * self.backing(probe, selection)
         if self.marginal and not selection.empty():
             mean = self.mean_prediction(probe.live_logits.softmax(1), memory)
             tiny = torch.finfo(mean.dtype).tiny  # the logarithm of a class nobody has has no gradient
@@ -159,6 +163,18 @@ class DualVariant(DualTTA):
             weight = self.marginal / (1 - self.marginal_past) * (len(probe.entropy) if reduction == "sum" else 1)
             loss = loss - weight * entropy(mean.clamp_min(tiny).log()[None]).squeeze()
         return loss * probe.confidence.mean() ** self.cautious if self.cautious else loss
+
+    def reduced(self, probe: Probe) -> Reduction:
+        by_net: Reduction = "sum" if probe.coupled else "mean"
+        return by_net if self.reduction == "auto" or self.reduction == "backed" else self.reduction
+
+    def backing(self, probe: Probe, selection: Selection) -> Tensor:
+        """min(1, STEPS |D+| / C): how many samples speak for each class in the steps that momentum averages.
+
+        With two classes every one of them speaks for a class that many others speak for; with a thousand most classes
+        have nobody, and a large step goes where a few samples, some of them wrong, happen to point.
+        """
+        return (STEPS / probe.probs.shape[1] * selection.plus.sum()).clamp_max(1.0)
 
     def mean_prediction(self, probs: Tensor, memory: Memory) -> Tensor:
         """Of the past and this batch; before the first, all classes have equal shares."""

@@ -14,7 +14,7 @@ class DualTTASafe(DualVariant):
     # the mean's steps are small: at the paper's rate a LayerNorm net hardly moves; the baselines take ten times that there
     rates: ClassVar[tuple[float, float]] = (5e-4, 1e-3)
     # the sum takes steps as many times larger as samples are selected: BatchNorm nets gain by it, others collapse
-    reduction: Literal["sum", "mean", "auto"] = one_of("auto", "sum", "mean")
+    reduction: Literal["sum", "mean", "auto", "backed"] = one_of("auto", "sum", "mean", "backed")
     # whoever predicts what is predicted too often already teaches nothing new: left out of D+
     crowd: float | None = within(1.3, 0)
     # where labels come sorted, no rule tells right from wrong: no step until recent predictions are like the usual ones

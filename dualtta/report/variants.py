@@ -64,11 +64,12 @@ def studies(settings: Iterable[Setting]) -> list[Study]:
         variant = label(setting)
         order[variant] = (rank(setting.method), variant)
         for record in setting.records:
-            benches.setdefault(_title(setting, record), {}).setdefault(variant, {})[place_of(record)] = record
+            benches.setdefault(bench_title(setting, record), {}).setdefault(variant, {})[place_of(record)] = record
     return [_study(title, variants, order) for title, variants in benches.items()]
 
 
-def _title(setting: Setting, record: Record) -> str:
+def bench_title(setting: Setting, record: Record) -> str:
+    """The benchmark a record is of: all that its table has in common."""
     seed = (record.cell["cell"]["model"].get("source") or {}).get("seed", 0)
     source = [f"source model of seed {seed}"] if seed else []
     repeats = setting.stream.get("repeats", 1)
