@@ -51,8 +51,8 @@ class Adapter:
 
     @property
     def model(self) -> nn.Module:
-        """The adapted model, a plain module. Its BatchNorm layers are in the mode they adapt in; `eval()` gives them back
-        their source statistics."""
+        """The adapted model, a plain module. Its BatchNorm layers are in the mode they adapt in, but for a blend of
+        statistics, which is the adapter's: `predict` goes by it. `eval()` gives them back their source statistics."""
         return self.net.model
 
     @property

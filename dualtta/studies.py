@@ -79,6 +79,7 @@ GUARDS: dict[str, Settings] = {
 
 # What BatchNorm goes by, of `norm` and of the default.
 STATISTICS: tuple[str | float, ...] = ("batch", 0.7, 0.5, 0.3, 0.2)
+SUMMED: dict[str, Any] = {"reduction": "auto", "cautious": 0.0}  # the default's steps when these were compared
 
 # How large a step blends bear: they re-centre less of what it shifts. Rates are times the paper's.
 BLENDS = (0.5, 0.3)
@@ -241,7 +242,8 @@ def study_statistics(options: Options) -> list[Cell]:
     for setup in _with_batch_norm(first):
         cells += setup.cells(["source"], first)
         for statistics in STATISTICS:
-            cells += setup.cells(["norm", SAFE], first, statistics=statistics)
+            cells += setup.cells(["norm"], first, statistics=statistics)
+            cells += setup.cells([SAFE], first, statistics=statistics, **SUMMED)
     return for_tuning(cells)
 
 
@@ -255,11 +257,12 @@ def study_steps(options: Options) -> list[Cell]:
     for setup in _with_batch_norm(first):
         rate = PAPER_LR[family(setup.model)]
         cells += setup.cells(["source", "norm", SAFE], first)
+        cells += setup.cells([SAFE], first, statistics="batch", **SUMMED)
         for statistics in BLENDS:
             cells += setup.cells(["norm"], first, statistics=statistics)
             for step in BEARABLE:
                 scaled = {key: value * rate if key == "lr" else value for key, value in step.items()}
-                cells += setup.cells([SAFE], first, statistics=statistics, **scaled)
+                cells += setup.cells([SAFE], first, statistics=statistics, **{"cautious": 0.0, **scaled})
     return for_tuning(cells)
 
 

@@ -49,9 +49,15 @@ def small_net(norm: str = "group", classes: int = 10, seed: int = 0) -> nn.Modul
         ]
         head = nn.Linear(widths[-1] * 16, classes)  # it sees positions, so that shuffling patches matters to it
         nn.init.normal_(head.weight, std=0.25)  # confident
-        for module in nn.Sequential(*stages).modules():
-            if isinstance(module, nn.BatchNorm2d):
-                nn.init.uniform_(module.running_var, 0.5, 1.5)  # type: ignore[arg-type]
+        body = nn.Sequential(*stages)
+        layers = [module for module in body.modules() if isinstance(module, nn.BatchNorm2d)]
+        for layer in layers:
+            layer.momentum = 1.0
+        with torch.no_grad():
+            body(torch.randn(16, 3, 16, 16))  # running statistics that are those of some data, and of other than the stream's
+        for layer in layers:
+            layer.momentum = 0.1
+            layer.running_var *= torch.empty_like(layer.running_var).uniform_(0.5, 1.5)  # type: ignore[operator,arg-type]
         return nn.Sequential(*stages, nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Dropout(0.5), head)
 
 

@@ -19,10 +19,17 @@ def test_it_is_what_adapt_takes_unless_told():
     assert isinstance(dualtta.adapt(small_net(), "dualtta").method, dualtta.METHODS["dualtta"])
 
 
-@pytest.mark.parametrize(("norm", "reduction"), [("batch", "sum"), ("group", "mean"), ("layer", "mean")])
-def test_it_is_the_variant_with_a_sum_where_batchnorm_couples_and_a_mean_elsewhere(norm, reduction):
+@pytest.mark.parametrize(
+    ("norm", "step"),
+    [
+        ("batch", {"reduction": "sum", "cautious": 1.0, "statistics": 0.3}),
+        ("group", {"reduction": "mean"}),
+        ("layer", {"reduction": "mean"}),
+    ],
+)
+def test_it_is_the_variant_with_a_cautious_sum_and_a_blend_on_batchnorm_and_a_mean_elsewhere(norm, step):
     safe = dualtta.adapt(small_net(norm), crowd=2.0, **LOOSE)
-    variant = dualtta.adapt(small_net(norm), DualVariant, crowd=2.0, steady=0.03, reduction=reduction, **LOOSE)
+    variant = dualtta.adapt(small_net(norm), DualVariant, crowd=2.0, steady=0.03, **step, **LOOSE)
     for x in small_stream():
         a, b = safe.step(x), variant.step(x)
         assert torch.equal(a.plus, b.plus)

@@ -58,7 +58,8 @@ class DualVariant(DualTTA):
     steady: float | None = within(None, 0)  # no step where recent predictions are further than this from usual ones: see `calm`
     recovery: float = within(0.0, 0)  # back to the source below this moving average of entropy, in nats (SAR)
     anchor: float = within(0.0, 0, 1)  # after a step, this share of the way back to the source: what it forgets comes back
-    cautious: float = within(0.0, 0)  # the loss times (mean confidence) ** cautious: small steps where little is known
+    # the loss times (mean confidence) ** cautious: small steps where little is known; None: 1 where losses are summed, else 0
+    cautious: float | None = within(0.0, 0)
 
     survives: ClassVar[tuple[str, ...]] = (RECENT, USUAL, SEEN)
 
@@ -162,7 +163,8 @@ class DualVariant(DualTTA):
             # a long memory moves little in one batch, so its entropy pushes as much harder; a sum is over everybody
             weight = self.marginal / (1 - self.marginal_past) * (len(probe.entropy) if reduction == "sum" else 1)
             loss = loss - weight * entropy(mean.clamp_min(tiny).log()[None]).squeeze()
-        return loss * probe.confidence.mean() ** self.cautious if self.cautious else loss
+        caution = float(reduction == "sum") if self.cautious is None else self.cautious
+        return loss * probe.confidence.mean() ** caution if caution else loss
 
     def reduced(self, probe: Probe) -> Reduction:
         by_net: Reduction = "sum" if probe.coupled else "mean"

@@ -15,7 +15,7 @@ from dualtta.held_out import side_of
 from dualtta.protocols import BASELINES
 from dualtta.records import Record
 from dualtta.report.gather import Setting
-from dualtta.report.labels import follows_own
+from dualtta.report.labels import changes, follows_own
 from dualtta.report.matching import Side, pair_up, place_of
 from dualtta.report.paired import Pair, combined_difference
 from dualtta.report.places import place_name
@@ -99,7 +99,7 @@ def accept(records: Iterable[Record], candidate: Side) -> Acceptance:
     pairs: dict[tuple[str, str], list[Pair]] = {}  # by place and rival
     for place, some in places.items():
         for rival in RIVALS:
-            if rival == candidate.method:
+            if rival == candidate.method and not candidate.settings:
                 continue
             partners = [rivals.get((rival, place_of(record))) for record in some]
             lacking = [_seed(record) for record, partner in zip(some, partners, strict=True) if partner is None]
@@ -122,7 +122,8 @@ def _rivals(records: Iterable[Record], candidate: Side) -> dict[tuple[str, str],
     found = {}
     for record in records:
         method = record.cell["cell"]["method"]["name"]
-        own = method in FLOORS or follows_own(Setting((record,)))
+        setting = Setting((record,))
+        own = not changes(setting) if method in FLOORS else follows_own(setting)  # other statistics are another method
         if method in RIVALS and own and not candidate.takes(record):
             found[method, place_of(record)] = record
     return found
