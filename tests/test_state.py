@@ -149,3 +149,12 @@ def test_a_state_without_the_counts_of_later_versions_is_continued(tmp_path):
     other.load(tmp_path / "state")
     assert other.steps == adapter.steps
     assert same(other.weights.values(), adapter.weights.values())
+
+
+def test_what_a_memory_takes_from_one_batch_twice_is_saved_as_two(tmp_path):
+    settings = {"tau_sa": -1.0, "tau_sp": 1.0, "balance": 1.0, "crowd": 9.0, "steady": 9.0}
+    adapter, other = (dualtta.adapt(small_net(seed=0), "dual_variant", **settings) for _ in range(2))
+    assert adapter.step(small_stream()[0]).updated
+    adapter.save(tmp_path / "state")
+    other.load(tmp_path / "state")
+    assert other.memory.keys() == adapter.memory.keys()

@@ -217,7 +217,7 @@ def moving(memory: Mapping[str, Tensor], name: str, value: Tensor) -> Tensor:
     >>> moving({"a": torch.tensor(1.0)}, "a", torch.tensor(2.0))
     tensor(1.1000)
     """
-    return KEEP * memory[name] + (1 - KEEP) * value if name in memory else value
+    return KEEP * memory[name] + (1 - KEEP) * value if name in memory else value.clone()  # no two of the memory are one
 
 
 def window(drops: Tensor, memory: Memory) -> Tensor:
