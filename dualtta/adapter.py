@@ -315,7 +315,7 @@ class Sound:
     """Whether a batch is finite. A GPU is asked while it forwards the batch, beside it, so that neither waits for the other."""
 
     def __init__(self, x: Tensor) -> None:
-        self._x = x.detach()
+        self._x = x.detach() if x.requires_grad else x
         self._there = torch.cuda.current_stream(x.device).record_event() if x.is_cuda else None
         self._sound = False
         if not x.is_cuda:

@@ -14,9 +14,9 @@ class Asked:
     """
 
     def __init__(self, numbers: Tensor) -> None:
-        self._numbers, self._arrived = numbers.detach(), None
+        self._numbers, self._arrived = numbers, None
         if numbers.is_cuda:
-            self._numbers = self._numbers.to("cpu", non_blocking=True)
+            self._numbers = numbers.detach().to("cpu", non_blocking=True)
             self._arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
             self._arrived.record()
 

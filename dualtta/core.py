@@ -8,10 +8,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import Generator, Tensor
+from torch.autograd.function import once_differentiable
 
 from dualtta.asked import Asked
 from dualtta.fields import check_field
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 Memory = Mapping[str, Tensor]
 Reduction = Literal["sum", "mean"]
 Drop = Literal["absolute", "relative"]
+LEAST = -1e4  # of a log-probability in an entropy: exp is zero there, and a weighted gradient stays finite
 
 
 @dataclass(frozen=True)
@@ -101,23 +103,32 @@ class Probe:
     ) -> None:
         self._net, self._weights, self._x, self._views = net, weights, x, views
         self._memory, self._draws, self._generator, self._graph = memory, draws, generator, graph
-        self._size, self._lone = len(x), len(x) == 1
+        self._size = len(x)
+        self._lone = self._size == 1
         self._shortcuts = net.shortcuts(x.shape)
         taps = [net.layer_of(view) for view in views.values() if isinstance(view, FeatureView) and self._shortcuts.above]
         with torch.set_grad_enabled(bool(graph)):
             self.raw_logits, self._maps = net.tapped(x, taps, lone=self._lone)
             self._first = widen(self.raw_logits)  # losses and drops in float32 at least, whatever autocast does
-            log_p = self._first.log_softmax(1)
-            probs = log_p.exp()
-            self._first_entropy = entropy(log_p, probs)
-        self.entropy, self.probs = self._first_entropy.detach(), probs.detach()
-        confidence, self._predicted = self.probs.max(1, keepdim=True)  # (B, 1)
-        self.confidence, self.prediction = confidence.squeeze(1), self._predicted.squeeze(1)
-        self.max_entropy = math.log(log_p.shape[1])
+        self._log_p = self._first.detach().log_softmax(1)  # no graph from here on: `WeightedEntropy` knows its gradient
+        self.probs = self._log_p.exp()
+        self.entropy = entropy(self._log_p, self.probs)
+        self.confidence, self.prediction = self.probs.max(1)
+        self.max_entropy = math.log(self.probs.shape[1])
         self.drops: dict[str, Tensor] = {}
         self._seen: dict[str, tuple[Tensor, Tensor | None]] = {}  # probabilities under a view, and of which rows
         self.observed: dict[str, Tensor] = {}
         self.graphed = self._size if graph else 0  # samples whose graph a backward goes through
+
+    @cached_property
+    def _predicted(self) -> Tensor:
+        """The predicted class, as a column (B, 1)."""
+        return self.prediction[:, None]
+
+    @cached_property
+    def everybody(self) -> Tensor:
+        """A mask of the whole batch (B,)."""
+        return torch.ones_like(self.prediction, dtype=torch.bool)
 
     @cached_property
     def mean(self) -> Tensor:
@@ -141,8 +152,6 @@ class Probe:
     @cached_property
     def live_entropy(self) -> Tensor:
         """The entropy of every sample of the batch, with its gradient."""
-        if self._graph:
-            return self._first_entropy
         with torch.enable_grad():
             return entropy(self.live_logits.log_softmax(1))
 
@@ -150,6 +159,9 @@ class Probe:
         """Sum of coefficient * Ent over those who take part, with its gradient; nobody else needs a backward."""
         if self._graph is None:
             return (coefficients * torch.where(taking, self.entropy, 0.0)).sum()
+        if self._graph and not coefficients.requires_grad:
+            summed: Tensor = WeightedEntropy.apply(self._first, self._log_p, self.probs, self.entropy, coefficients, taking)
+            return summed
         if self._graph or "live_logits" in self.__dict__:
             return (coefficients * torch.where(taking, self.live_entropy, 0.0)).sum()
         rows = taking.nonzero().squeeze(1)
@@ -171,11 +183,14 @@ class Probe:
         """
         asked = suffice if suffice is not None and self._shortcuts.independent else only
         found = None if asked is None else asked.nonzero()  # the host waits for it
-        rows = None if found is None or len(found) == self._size else found.squeeze(1)
+        rows = None if found is None or found.shape[0] == self._size else found.squeeze(1)
         draws = self._drawn(name)  # also where nobody is looked at: the next batch draws the same either way
         with torch.no_grad():
             logits = self._view_logits(name, draws, rows, alone=only is not None)
-        probs = self.probs[:0] if logits is None else widen(logits).softmax(1)
+        if logits is None:
+            self._seen[name], self.drops[name] = (self.probs[:0], rows), torch.full_like(self.confidence, math.nan)
+            return self.drops[name]
+        probs = widen(logits).softmax(1)
         self._seen[name] = probs, rows
         confidence, predicted = of_rows(self.confidence, rows), of_rows(self._predicted, rows)
         drops = confidence - probs.gather(1, predicted).squeeze(1)
@@ -226,7 +241,7 @@ class Probe:
         x = self._x
         if name not in self._draws:
             self._draws[name] = self._views[name].draw(x, self._generator)
-        if any(len(drawn) != self._size for drawn in self._draws[name]):
+        if any(drawn.shape[0] != self._size for drawn in self._draws[name]):
             raise ValueError(f"the draws of {name!r} are for {len(self._draws[name][0])} samples, the batch has {self._size}")
         if x.device.type == "cpu":
             return self._draws[name]
@@ -246,7 +261,30 @@ def entropy(log_p: Tensor, p: Tensor | None = None) -> Tensor:
     tensor([2.])
     """
     p = log_p.exp() if p is None else p
-    return -(p * log_p.clamp_min(-1e4)).sum(1)  # exp is zero there, and a weighted gradient stays finite
+    return -(p * log_p.clamp_min(LEAST)).sum(1)
+
+
+class WeightedEntropy(torch.autograd.Function):
+    """Sum of coefficient * Ent over those who take part, of logits of which all else is known already.
+
+    Its gradient by dEnt / dlog p = -p (log p + 1) is to the bit what autograd finds, in half of the operators: on a small net
+    those take longer than the model's own.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, logits: Tensor, log_p: Tensor, p: Tensor, ent: Tensor, coefficients: Tensor, taking: Tensor
+    ) -> Tensor:
+        ctx.save_for_backward(log_p, p, coefficients, taking)
+        return (coefficients * torch.where(taking, ent, 0.0)).sum()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        log_p, p, coefficients, taking = ctx.saved_tensors
+        g = -torch.where(taking, grads[0] * coefficients, 0.0)[:, None]
+        by_log_p = g * log_p.clamp_min(LEAST) * p + g * p
+        return torch._log_softmax_backward_data(by_log_p, log_p, 1, log_p.dtype), None, None, None, None, None
 
 
 def widen(logits: Tensor) -> Tensor:
@@ -257,11 +295,17 @@ def widen(logits: Tensor) -> Tensor:
 def entropy_objective(probe: Probe, selection: Selection, lam: float = 0.0, reduction: Reduction = "mean") -> Tensor:
     """L = sum over D+ of alpha Ent - lam * sum over D- of beta Ent, or the same with means; an empty set contributes 0."""
 
-    def term(mask: Tensor) -> Tensor:
-        weight = torch.where(mask, selection.weight, 0.0)
-        return weight if reduction == "sum" else weight / mask.sum().clamp_min(1)
+    known = selection.plus.device.type == "cpu"  # how many there are: a GPU would have to be waited for
 
-    signed = term(selection.plus) - lam * term(selection.minus) if lam else term(selection.plus)
+    def term(mask: Tensor, which: int) -> Tensor:
+        weight = torch.where(mask, selection.weight, 0.0)
+        if reduction == "sum":
+            return weight
+        return weight / (max(1, selection.sizes[which]) if known else mask.sum().clamp_min(1))
+
+    signed = term(selection.plus, 0)
+    if lam and (not known or selection.sizes[1]):
+        signed = signed - lam * term(selection.minus, 1)
     return probe.weighted_entropy(signed, selection.taking)
 
 

@@ -7,9 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from speeds import LOOSE, METHODS, Centred, assert_same, both, doubles
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import dualtta
 from dualtta.conformance import check_case, read_cases
+from dualtta.core import WeightedEntropy, entropy
 from dualtta.models.shortcuts import agree
 from dualtta.speed import SPEEDS, Speed, find_speed
 from dualtta.testing import run, same, same_step, small_net, small_stream
@@ -182,3 +184,55 @@ def test_a_speed_is_a_word_or_its_parts():
         Speed(micro_batch=0)
     with pytest.raises(ValueError, match="precision"):
         Speed(precision="fp8")
+
+
+class Counting(TorchDispatchMode):
+    calls = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.calls += 1
+        return func(*args, **(kwargs or {}))
+
+
+EVERYBODY = {"tau_sa": -1.0, "tau_sp": 1.0}  # is selected
+MOST = {  # operators: a few more than there are
+    "source": (35, {}),
+    "tent": (60, {}),
+    "dualtta": (135, EVERYBODY),
+    "dualtta_safe": (200, EVERYBODY | {"crowd": 100.0, "steady": 10.0}),
+}
+
+
+@pytest.mark.parametrize("method", MOST)
+def test_a_step_on_a_single_sample_asks_little_of_torch_beyond_its_passes(method):
+    most, settings = MOST[method]
+    norm, head = nn.GroupNorm(2, 8), nn.Linear(8, 10)
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), norm, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), head)
+    adapter = dualtta.adapt(net, method, **settings)
+    for x in torch.randn(3, 1, 3, 8, 8):  # who was selected before decides how a batch is forwarded
+        with Counting() as asked:
+            step = adapter.step(x)
+    with Counting() as needed:
+        for number in range(step.forwards):
+            logits = adapter.model(x)
+            if number < step.backwards:
+                torch.autograd.grad(logits.sum(), list(adapter.weights.params.values()))
+    assert step.updated == (method != "source")
+    assert asked.calls - needed.calls <= most
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_gradient_of_the_entropy_by_hand_is_the_one_by_autograd_to_the_bit(dtype):
+    torch.manual_seed(0)
+    logits = (5 * torch.randn(6, 7, dtype=dtype)).requires_grad_()
+    masked = torch.cat([logits, logits.new_full((6, 1), -torch.inf)], 1)
+    coefficients, taking = torch.randn(6, dtype=dtype), torch.tensor([True, True, False, True, False, True])
+    log_p = masked.log_softmax(1)
+    summed = (coefficients * torch.where(taking, entropy(log_p), 0.0)).sum()
+    known = log_p.detach(), log_p.detach().exp(), entropy(log_p.detach())
+    by_hand = WeightedEntropy.apply(masked, *known, coefficients, taking)
+    assert torch.equal(by_hand, summed)
+    for times in (1.0, 0.3):
+        (wanted,), (found,) = (torch.autograd.grad(times * loss, logits, retain_graph=True) for loss in (summed, by_hand))
+        assert torch.equal(found, wanted)
+        assert wanted.any(1).equal(taking)

@@ -6,7 +6,9 @@ studying: what the studies favour gets a name of its own.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from math import exp
+from operator import and_
 from typing import ClassVar, Literal
 
 import torch
@@ -73,15 +75,14 @@ class DualVariant(DualTTA):
             calm = self.calm(*self.mixtures(probe, memory)[:2])
             may_rise, may_fall = may_rise & calm, may_fall & calm
         diff_sa = probe.drop("alter", kind=self.drop, suffice=may_rise | may_fall)
-        everybody = torch.ones_like(may_rise)
-        falls, stays = (diff_sa > self.tau_sa, diff_sa < self.tau_sa) if self.filter_sa else (everybody, everybody)
-        rest = everybody if self.breaks_by == "quantile" else (falls & may_fall) | (stays & may_rise)
+        falls, stays = (diff_sa > self.tau_sa, diff_sa < self.tau_sa) if self.filter_sa else (probe.everybody, probe.everybody)
+        rest = probe.everybody if self.breaks_by == "quantile" else (falls & may_fall) | (stays & may_rise)
         diff_sp = probe.drop("preserve", kind=self.drop, suffice=rest)  # quantiles are of everybody
-        holds = diff_sp < self.tau_sp if self.filter_sp else everybody
+        holds = diff_sp < self.tau_sp if self.filter_sp else probe.everybody
         plus = falls & holds & may_fall
         minus = stays & self.breaks(probe, diff_sp, memory) & may_rise & ~plus
         if not (self.filter_sa or self.filter_sp):
-            minus = ~everybody  # with no criterion left, nobody is likely incorrect
+            minus = ~probe.everybody  # with no criterion left, nobody is likely incorrect
 
         beta = (self.ent0 * probe.max_entropy - probe.entropy).exp()
         alpha = beta + diff_sa.exp() + (self.diff0 - diff_sp).exp()
@@ -92,15 +93,15 @@ class DualVariant(DualTTA):
 
     def likely(self, probe: Probe, memory: Memory) -> Tensor:
         """Who may be in D+, by what the first forward says."""
-        may = torch.ones_like(probe.prediction, dtype=torch.bool)
+        may: list[Tensor] = []
         if self.plus_below is not None:
-            may &= probe.entropy < self.plus_below * probe.max_entropy
+            may.append(probe.entropy < self.plus_below * probe.max_entropy)
         epsilon = self.epsilon if self.crowd is None else self.crowd / probe.probs.shape[1] ** 0.5
         if epsilon is not None and AVERAGE in memory:
-            may &= cosine_similarity(probe.probs, memory[AVERAGE][None], dim=1).abs() < epsilon
+            may.append(cosine_similarity(probe.probs, memory[AVERAGE][None], dim=1).abs() < epsilon)
         if self.drop == "absolute" and self.filter_sa:
-            may &= probe.confidence > self.tau_sa  # a drop cannot exceed the confidence p_k
-        return may
+            may.append(probe.confidence > self.tau_sa)  # a drop cannot exceed the confidence p_k
+        return reduce(and_, may) if may else probe.everybody
 
     def calm(self, recent: Tensor, usual: Tensor) -> Tensor:
         """Whether the last samples' mean prediction is like the usual one, or like equal shares: |difference|^2 <= steady.
@@ -121,16 +122,16 @@ class DualVariant(DualTTA):
 
     def unlikely(self, probe: Probe) -> Tensor:
         """Who may be in D-, by what the first forward says."""
-        may = torch.ones_like(probe.prediction, dtype=torch.bool)
         if self.breaks_by == "never":
-            return ~may
+            return ~probe.everybody
+        may: list[Tensor] = []
         if self.minus_above:
-            may &= probe.entropy > self.minus_above * probe.max_entropy
+            may.append(probe.entropy > self.minus_above * probe.max_entropy)
         if self.minus_below is not None:
-            may &= probe.entropy < self.minus_below * probe.max_entropy
+            may.append(probe.entropy < self.minus_below * probe.max_entropy)
         if self.drop == "absolute" and self.filter_sp and self.breaks_by == "drop":
-            may &= probe.confidence > self.threshold
-        return may
+            may.append(probe.confidence > self.threshold)
+        return reduce(and_, may) if may else probe.everybody
 
     @property
     def threshold(self) -> float:
@@ -187,7 +188,8 @@ class DualVariant(DualTTA):
         new: dict[str, Tensor] = {}
         size, _ = selection.sizes
         if (self.epsilon, self.crowd, self.steady) != (None, None, None) and size:
-            new[AVERAGE] = torch.where(selection.plus[:, None], probe.probs, 0.0).sum(0) / size
+            all_of_them = size == len(probe.probs)
+            new[AVERAGE] = probe.mean if all_of_them else torch.where(selection.plus[:, None], probe.probs, 0.0).sum(0) / size
         if self.balance:
             new[SHARES] = probe.mean
         if self.recovery and size:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from dualtta.core import Drop, Memory, Method, Probe, Reduction, Selection, entropy_objective, one_of, within
@@ -31,18 +30,17 @@ class DualTTA(Method):
     reduction: Reduction = one_of("sum", "mean")  # as printed, or each set averaged over itself
 
     def select(self, probe: Probe, memory: Memory) -> Selection:
-        everybody = torch.ones_like(probe.prediction, dtype=torch.bool)
         bounded = self.drop == "absolute" and self.filter_sa and self.filter_sp  # a drop cannot exceed the confidence p_k
-        may_break = probe.confidence > self.tau_sp if bounded else everybody
-        may_matter = probe.confidence > min(self.tau_sa, self.tau_sp) if bounded else everybody
+        may_break = probe.confidence > self.tau_sp if bounded else probe.everybody
+        may_matter = probe.confidence > min(self.tau_sa, self.tau_sp) if bounded else probe.everybody
 
         diff_sa = probe.drop("alter", kind=self.drop, suffice=may_matter)
-        falls, stays = (diff_sa > self.tau_sa, diff_sa < self.tau_sa) if self.filter_sa else (everybody, everybody)
+        falls, stays = (diff_sa > self.tau_sa, diff_sa < self.tau_sa) if self.filter_sa else (probe.everybody, probe.everybody)
         diff_sp = probe.drop("preserve", kind=self.drop, suffice=falls | (stays & may_break))
-        holds, breaks = (diff_sp < self.tau_sp, diff_sp > self.tau_sp) if self.filter_sp else (everybody, everybody)
+        holds, breaks = (diff_sp < self.tau_sp, diff_sp > self.tau_sp) if self.filter_sp else (probe.everybody, probe.everybody)
         plus, minus = falls & holds, stays & breaks
         if not (self.filter_sa or self.filter_sp):
-            minus = ~everybody  # with no criterion left, nobody is likely incorrect
+            minus = ~probe.everybody  # with no criterion left, nobody is likely incorrect
 
         beta = (self.ent0 * probe.max_entropy - probe.entropy).exp()
         alpha = beta + diff_sa.exp() + (self.diff0 - diff_sp).exp()

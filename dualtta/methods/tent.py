@@ -15,5 +15,4 @@ class Tent(Method):
     needs: ClassVar[Literal["selected", "everybody"]] = "everybody"
 
     def select(self, probe: Probe, memory: Memory) -> Selection:
-        everybody = torch.ones_like(probe.prediction, dtype=torch.bool)
-        return Selection.of(everybody, torch.ones_like(probe.entropy))
+        return Selection.of(probe.everybody, torch.ones_like(probe.entropy))

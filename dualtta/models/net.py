@@ -64,7 +64,7 @@ class Net:
 
     def tapped(self, x: Tensor, names: Iterable[str], *, lone: bool = False) -> tuple[Tensor, Maps]:
         """Logits, and the feature maps that these layers gave on the way; one that is not to be had is left out."""
-        if len(x) == 1 and self.coupled(lone):
+        if self.coupled(lone) and len(x) == 1:
             # one sample, twice: the same batch statistics, without torch's refusal of one value a channel
             self.forwarded -= 1
             return self._whole(torch.cat([x, x]), (), lone)[0][:1], {}
@@ -74,24 +74,25 @@ class Net:
         return torch.cat(logits), {name: torch.cat([m[name] for m in maps]) for name in names if all(name in m for m in maps)}
 
     def _whole(self, x: Tensor, names: Iterable[str], lone: bool) -> tuple[Tensor, Maps]:
-        filled = self._filled(x)
+        filled, size = self._filled(x), x.shape[0]
         output, maps = self._run(x, lone, self._passes.whole, self._laid_out(filled), names)
-        self.forwarded += len(x)
-        logits = self._checked(output, len(filled), x)
+        self.forwarded += size
+        logits = self._checked(output, filled.shape[0], x)
         if filled is x:
             return logits, maps
-        return logits[: len(x)], {name: z[: len(x)] for name, z in maps.items()}
+        return logits[:size], {name: z[:size] for name, z in maps.items()}
 
     def above(self, name: str, z: Tensor, x: Tensor, *, lone: bool = False) -> Tensor:
         """Logits (B, C) of the layers above `name`, given its output z (B, ...). The layers below see next to nothing."""
-        few = self._laid_out(x[:2] if self.coupled(lone) else x[:1])  # BatchNorm refuses one value a channel
+        fewest = 2 if self.coupled(lone) else 1  # BatchNorm refuses one value a channel
+        few = self._laid_out(x[:fewest] if x.shape[0] > fewest else x)
         logits = []
         for part in self.parts(z):
-            filled = self._filled(part)
+            filled, size = self._filled(part), part.shape[0]
             output = self._run(x, lone, self._passes.above, name, few, filled)
-            self.forwarded += len(part)
-            part_logits = self._checked(output, len(filled), x)
-            logits.append(part_logits if filled is part else part_logits[: len(part)])
+            self.forwarded += size
+            part_logits = self._checked(output, filled.shape[0], x)
+            logits.append(part_logits if filled is part else part_logits[:size])
         return torch.cat(logits) if len(logits) > 1 else logits[0]
 
     def through(
@@ -118,7 +119,7 @@ class Net:
 
     def alter(self, view: InputView, x: Tensor, draws: Draws) -> Tensor:
         """What the view makes of a whole batch."""
-        return (self._altered if len(x) == self._size else _altered)(view, x, draws, self._channels_last)
+        return (self._altered if x.shape[0] == self._size else _altered)(view, x, draws, self._channels_last)
 
     def restyle(
         self, view: FeatureView, z: Tensor, draws: Draws, memory: Mapping[str, Tensor], rows: Tensor | None
@@ -127,7 +128,7 @@ class Net:
         name = self.layer_of(view)
         layout = self._layout(name, z)
         if rows is None:
-            transform = self._restyled if len(z) == self._size else _restyled
+            transform = self._restyled if z.shape[0] == self._size else _restyled
             return transform(view, z, draws, *layout, memory)
         return view.transform_some(z, draws, *layout, memory, rows)
 
@@ -277,7 +278,7 @@ class Net:
                 f"the model returns {type(logits).__name__}, not logits: pass logits=, a function of its output, "
                 "such as logits=lambda out: out['logits']"
             )
-        if logits.ndim != 2 or len(logits) != size:
+        if logits.ndim != 2 or logits.shape[0] != size:
             raise ValueError(
                 f"for a batch of shape {tuple(x.shape)} the model returns shape {tuple(logits.shape)}, not (B, C) logits: "
                 "give a batch (one image: x[None]), or pass logits=, a function of the model's output"

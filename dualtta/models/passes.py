@@ -35,6 +35,8 @@ class Passes:
     def whole(self, x: Tensor, names: Iterable[str]) -> tuple[Any, Maps]:
         """The output, and the feature maps that these layers gave on the way; one that is not to be had is left out."""
         maps: dict[str, list[tuple[Tensor, int]]] = {name: [] for name in names}
+        if not maps:
+            return self.model(x), {}
 
         def keep(name: str) -> Callable[[nn.Module, Any, Any], None]:
             def hook(module: nn.Module, args: Any, output: Any) -> None:

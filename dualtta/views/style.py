@@ -21,11 +21,18 @@ def moments(z: Tensor) -> tuple[Tensor, Tensor]:
     >>> [m.flatten().tolist() for m in moments(torch.tensor([[[1.0, 3.0]]]))]
     [[2.0], [1.0]]
     """
+    u, _, s = centred(z)
+    return u, s
+
+
+def centred(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Channel mean, what is left of z without it, and the deviation of that."""
     positions = tuple(range(2, z.ndim))
     if not positions:
-        return z, torch.zeros_like(z)
+        return z, torch.zeros_like(z), torch.zeros_like(z)
     u = z.mean(positions, keepdim=True)
-    return u, torch.linalg.vector_norm(z - u, dim=positions, keepdim=True) / z.shape[2:].numel() ** 0.5
+    away = z - u
+    return u, away, torch.linalg.vector_norm(away, dim=positions, keepdim=True) / z.shape[2:].numel() ** 0.5
 
 
 def restyle(z: Tensor, old: tuple[Tensor, Tensor], new: tuple[Tensor, Tensor]) -> Tensor:
@@ -35,10 +42,15 @@ def restyle(z: Tensor, old: tuple[Tensor, Tensor], new: tuple[Tensor, Tensor]) -
     >>> restyle(z, moments(z), (torch.zeros(1, 2, 1), torch.full((1, 2, 1), 2.0))).tolist()
     [[[-2.0, 2.0], [0.0, 0.0]]]
     """
+    return rescaled(z - old[0], old, new)
+
+
+def rescaled(away: Tensor, old: tuple[Tensor, Tensor], new: tuple[Tensor, Tensor]) -> Tensor:
+    """The same of z - u, as `centred` has it already."""
     (u, s), (u_new, s_new) = old, new
-    flat = s <= 8 * torch.finfo(z.dtype).eps * u.abs()  # a constant channel's deviation is rounding, not variation
+    flat = s <= 8 * torch.finfo(away.dtype).eps * u.abs()  # a constant channel's deviation is rounding, not variation
     scale = s_new.masked_fill(flat, 0.0) / s.masked_fill(flat, 1.0)  # before the division: its gradient must not see a zero
-    return torch.addcmul(u_new, z - u, scale)
+    return torch.addcmul(u_new, away, scale)
 
 
 def spread(values: Tensor) -> Tensor:
@@ -52,7 +64,7 @@ def extend(memory: Mapping[str, Tensor], key: str, value: Tensor) -> dict[str, T
         return {f"{key}.count": value.new_ones(()), f"{key}.mean": value.clone(), f"{key}.squares": torch.zeros_like(value)}
     count, mean, squares = (memory[f"{key}.{kept}"] for kept in ("count", "mean", "squares"))
     count, gap = count + 1, value - mean
-    moved = mean + gap / count
+    moved = torch.addcdiv(mean, gap, count)
     return {f"{key}.count": count, f"{key}.mean": moved, f"{key}.squares": squares + gap * (value - moved)}
 
 
@@ -87,7 +99,7 @@ class Style(FeatureView):
         """These rows restyled by their own moments and by the whole batch's deviations."""
         wide = z.float() if z.dtype in (torch.bfloat16, torch.float16) else z
         first = wide if channel == 1 else wide.movedim(channel, 1)
-        u, s = moments(first[:, :, prefix:] if prefix else first)
+        u, away, s = centred(first[:, :, prefix:] if prefix else first)
         observed: dict[str, Tensor] = {}
         if len(z) == 1 and self.running:
             observed = extend(memory, "u", u) | extend(memory, "s", s)
@@ -97,8 +109,10 @@ class Style(FeatureView):
         if rows is not None:
             if not len(rows):
                 return z[:0], observed  # nobody is looked at, but the stream's deviation counts everybody
-            draws, (first, u, s) = tuple(d[rows] for d in draws), (first[rows], u[rows], s[rows])
+            draws, (u, away, s) = tuple(d[rows] for d in draws), (u[rows], away[rows], s[rows])
         eps_u, eps_s = (d.to(wide).reshape(-1, *[1] * (first.ndim - 1)) for d in draws)
-        styled = restyle(first[:, :, prefix:] if prefix else first, (u, s), (u + eps_u * u_sigma, s + eps_s * s_sigma))
-        out = torch.cat([first[:, :, :prefix], styled], 2) if prefix else styled
-        return (out if channel == 1 else out.movedim(1, channel)).to(z.dtype), observed
+        styled = rescaled(away, (u, s), (u + eps_u * u_sigma, s + eps_s * s_sigma))
+        if prefix:
+            others = first if rows is None else first[rows]
+            styled = torch.cat([others[:, :, :prefix], styled], 2)
+        return (styled if channel == 1 else styled.movedim(1, channel)).to(z.dtype), observed
