@@ -205,9 +205,9 @@ def test_batches_of_one(method, norm):
         drops = [step.drops["preserve"].item() for step in steps]
         assert abs(drops[0]) < 1e-6  # nothing to compare the first with
         assert all(abs(drop) > 0 for drop in drops[1:])
-        assert adapter.memory["preserve.u.count"] == 6
+        assert adapter.memory["preserve.count"] == 6
         adapter.step(small_stream(1, 6)[0])
-        assert adapter.memory["preserve.u.count"] == 6  # only batches of one are counted
+        assert adapter.memory["preserve.count"] == 6  # only batches of one are counted
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

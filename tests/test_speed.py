@@ -55,7 +55,7 @@ def test_a_stream_of_single_samples_is_the_same_and_its_running_deviation_too():
     xs = [x[None] for x in doubles(1, 12)[0]]
     naive, quick = both(small_net(), "dualtta", xs, tau_sa=0.7, tau_sp=0.7)
     assert_same(naive, quick)
-    assert quick[0].memory["preserve.u.count"] == len(xs)  # whoever needed no view is counted all the same
+    assert quick[0].memory["preserve.count"] == len(xs)  # whoever needed no view is counted all the same
     assert 0 < sum(bool(step.drops["preserve"].isnan()) for step in quick[1]) < len(xs)
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from einops import rearrange
 from torch import Generator, Tensor
 
 from dualtta.views.base import Draws, InputView, images_only, uniform
@@ -24,14 +25,11 @@ def shuffle_patches(x: Tensor, keys: Tensor, grid: tuple[int, int]) -> Tensor:
         out = x.clone()
         out[:, :, :h, :w] = shuffle_patches(x[:, :, :h, :w], keys, grid)
         return out
-    size, channels = x.shape[:2]
-    patch = (h // rows, w // cols)
-    cut = x.reshape(size, channels, rows, patch[0], cols, patch[1]).permute(0, 2, 4, 1, 3, 5)  # (B, rows, cols, C, h, w)
+    patches = rearrange(x, "b c (r h) (q w) -> (b r q) c h w", r=rows, q=cols)
     order = keys.argsort(dim=1)
-    if size > 1:
-        order = order + torch.arange(0, size * rows * cols, rows * cols, device=x.device)[:, None]  # from each image's first on
-    moved = cut.reshape(size * rows * cols, channels, *patch).index_select(0, order.flatten())
-    return moved.view(size, rows, cols, channels, *patch).permute(0, 3, 1, 4, 2, 5).reshape(x.shape)
+    if len(keys) > 1:
+        order = order + torch.arange(0, len(patches), rows * cols, device=x.device)[:, None]  # from each image's first on
+    return rearrange(patches.index_select(0, order.flatten()), "(b r q) c h w -> b c (r h) (q w)", r=rows, q=cols)
 
 
 @dataclass(frozen=True)

@@ -58,14 +58,13 @@ def spread(values: Tensor) -> Tensor:
     return (values - values.mean(0, keepdim=True)).square().mean(0, keepdim=True).sqrt()
 
 
-def extend(memory: Mapping[str, Tensor], key: str, value: Tensor) -> dict[str, Tensor]:
+def extend(memory: Mapping[str, Tensor], value: Tensor) -> dict[str, Tensor]:
     """Count one more `value` into the running mean and sum of squared deviations kept in memory (Welford)."""
-    if f"{key}.count" not in memory:
-        return {f"{key}.count": value.new_ones(()), f"{key}.mean": value.clone(), f"{key}.squares": torch.zeros_like(value)}
-    count, mean, squares = (memory[f"{key}.{kept}"] for kept in ("count", "mean", "squares"))
-    count, gap = count + 1, value - mean
-    moved = torch.addcdiv(mean, gap, count)
-    return {f"{key}.count": count, f"{key}.mean": moved, f"{key}.squares": squares + gap * (value - moved)}
+    if "count" not in memory:
+        return {"count": value.new_ones(()), "mean": value, "squares": torch.zeros_like(value)}
+    count, gap = memory["count"] + 1, value - memory["mean"]
+    moved = torch.addcdiv(memory["mean"], gap, count)
+    return {"count": count, "mean": moved, "squares": memory["squares"] + gap * (value - moved)}
 
 
 @dataclass(frozen=True)
@@ -102,8 +101,8 @@ class Style(FeatureView):
         u, away, s = centred(first[:, :, prefix:] if prefix else first)
         observed: dict[str, Tensor] = {}
         if len(z) == 1 and self.running:
-            observed = extend(memory, "u", u) | extend(memory, "s", s)
-            u_sigma, s_sigma = ((observed[f"{k}.squares"] / observed[f"{k}.count"]).sqrt() for k in "us")
+            observed = extend(memory, torch.stack([u, s]))
+            u_sigma, s_sigma = (observed["squares"] / observed["count"]).sqrt()
         else:
             u_sigma, s_sigma = spread(u), spread(s)
         if rows is not None:
