@@ -60,9 +60,15 @@ class Adapter:
         """The layer whose feature map the method's views change; None where it has no such view."""
         return self.net.layer_of(self._feature_views[0]) if self._feature_views else None
 
+    @property
+    def wiring(self) -> dict[str, Any]:
+        """What BatchNorm goes by, and where the views sit: as asked for, or as the method and the model have it."""
+        return {"statistics": self.net.statistics, "layer": self.layer}
+
     def __repr__(self) -> str:
         count = sum(p.numel() for p in self.weights.params.values())
-        return f"Adapter({type(self.model).__name__}, {self.method}, lr={self.lr:g}, {count:,} parameters adapt)"
+        by = f", statistics={self.net.statistics!r}" if self.net.batch_norms else ""
+        return f"Adapter({type(self.model).__name__}, {self.method}, lr={self.lr:g}{by}, {count:,} parameters adapt)"
 
     def __call__(self, x: Tensor) -> Tensor:
         return self.step(x).logits
@@ -304,8 +310,7 @@ class Adapter:
     def _made(self) -> dict[str, Any]:
         """How the adapter was made, as far as its state depends on it."""
         own = {"method": method_name(type(self.method)), "lr": self.lr, "momentum": self.momentum}
-        wiring = {"statistics": self.net.statistics, "layer": self.layer, "source": self.weights.fingerprint}
-        return {**own, **wiring, **settings(self.method)}
+        return {**own, **self.wiring, "source": self.weights.fingerprint, **settings(self.method)}
 
     def _counts(self) -> list[int | bool | float]:
         return [self.steps, self.skips, self.recoveries, self.warned, self.alarmed, self._share]

@@ -156,7 +156,10 @@ class Probe:
             return entropy(self.live_logits.log_softmax(1))
 
     def weighted_entropy(self, coefficients: Tensor, taking: Tensor) -> Tensor:
-        """Sum of coefficient * Ent over those who take part, with its gradient; nobody else needs a backward."""
+        """Sum of coefficient * Ent over those who take part, with its gradient; nobody else needs a backward.
+
+        The gradient has no graph of its own: for a gradient of a gradient take `live_entropy`.
+        """
         if self._graph is None:
             return (coefficients * torch.where(taking, self.entropy, 0.0)).sum()
         if self._graph and not coefficients.requires_grad:
@@ -283,7 +286,7 @@ class WeightedEntropy(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         log_p, p, coefficients, taking = ctx.saved_tensors
         g = -torch.where(taking, grads[0] * coefficients, 0.0)[:, None]
-        by_log_p = g * log_p.clamp_min(LEAST) * p + g * p
+        by_log_p = (g * log_p.clamp_min(LEAST) * p + g * p).to(log_p.dtype)  # a method's weights may be wider
         return torch._log_softmax_backward_data(by_log_p, log_p, 1, log_p.dtype), None, None, None, None, None
 
 

@@ -153,7 +153,7 @@ def compute(cell: Cell, place: Place, notice: Notice = deaf) -> records.Files:
         "title": title(cell),
         "stage": cell.stage,
         "cell": cell.describe(),
-        "method": {**method, "name": cell.method, "lr": adapter.lr, "momentum": adapter.momentum, "layer": adapter.layer},
+        "method": {**method, "name": cell.method, "lr": adapter.lr, "momentum": adapter.momentum, **adapter.wiring},
         "data": dataset.about(),
         "classes": list(dataset.classes),
         "domains": list(dataset.domains),

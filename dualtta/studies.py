@@ -94,7 +94,7 @@ BEARABLE: tuple[Settings, ...] = (
 )
 
 # What `dualtta_safe` is made of: `candidates` takes each part away.
-CANDIDATE: dict[str, Any] = {"reduction": "auto", "crowd": 1.3, "steady": 0.03}
+CANDIDATE: dict[str, Any] = {"reduction": "auto", "cautious": None, "statistics": 0.3, "crowd": 1.3, "steady": 0.03}
 
 
 def digits(options: Options, corruptions: tuple[str, ...], scenario: str = "mild") -> list[Setup]:

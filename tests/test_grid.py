@@ -94,6 +94,7 @@ def test_a_record_is_complete_and_says_what_it_is(undisturbed):
     assert sorted(path.name for path in record.folder.iterdir()) == sorted([*NAMES, "done"])
     assert record.cell["method"]["lr"] == 5e-4
     assert record.cell["method"]["layer"] == "layer1"
+    assert record.cell["method"]["statistics"] == "batch"
     assert record.cell["subset"] is True
     assert record.cell["provenance"]["versions"]["torch"]
     assert record.cost["images_per_second"] > 0

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import nn
 from torch.nn.functional import cosine_similarity
 
 import dualtta
-from dualtta.core import Method
+from dualtta.core import Method, Selection
 from dualtta.methods import METHODS, make_method, settings
 from dualtta.testing import CHECKS, run, small_net, small_stream
 from dualtta.views import PatchShuffle, Style
@@ -275,10 +276,6 @@ def test_views_are_given_by_name_or_as_objects():
 
 
 def test_a_method_of_ones_own_needs_no_registration():
-    from dataclasses import dataclass
-
-    from dualtta.core import Selection
-
     @dataclass(frozen=True, kw_only=True)
     class Confident(Method):
         least: float = 0.5
@@ -288,3 +285,13 @@ def test_a_method_of_ones_own_needs_no_registration():
 
     step = dualtta.adapt(small_net(), Confident, least=0.9).step(small_stream()[0])
     assert torch.equal(step.plus, step.logits.softmax(1).amax(1) > 0.9)
+
+
+@pytest.mark.parametrize("norm", ["batch", "group"])
+def test_the_weights_of_a_method_may_be_wider_than_the_logits(norm):
+    @dataclass(frozen=True, kw_only=True)
+    class Wide(Method):
+        def select(self, probe, memory):
+            return Selection.of(probe.everybody, probe.confidence.double())
+
+    assert dualtta.adapt(small_net(norm), Wide).step(small_stream()[0]).updated

@@ -81,6 +81,21 @@ def test_the_table_and_its_json(records, capsys):
     assert json.loads(capsys.readouterr().out)[0]["gain"] == pytest.approx(2.0)
 
 
+def test_nothing_is_chosen_on_what_is_held_out(records):
+    for method, share, settings in (("source", 0.4, {}), ("norm", 0.5, {}), (SAFE, 0.5, {}), (SAFE, 0.9, {"reduction": "sum"})):
+        write(records, method, first(share), corruption="fog", **settings)
+    write(records, SAFE, first(0.1), corruption="fog", reduction="mean")
+    assert {rank.cells for rank in ranking(gather([records]).settings, SAFE)} == {2}
+
+
+@pytest.mark.parametrize(
+    ("method", "says"), [("dualtta_saef", "did you mean 'dualtta_safe'?"), ("norm", "norm is what variants are measured by")]
+)
+def test_what_cannot_be_ranked_is_said(records, method, says, capsys):
+    assert main(["study", str(records), "--rank", method]) == 2
+    assert says in capsys.readouterr().err
+
+
 def test_what_there_is_nothing_to_compare_with_is_said(records, tmp_path, capsys):
     assert main(["study", str(records), "--rank", "tent"]) == 2
     assert "there is no record of tent at its own settings" in capsys.readouterr().err

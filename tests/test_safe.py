@@ -28,13 +28,27 @@ def test_it_is_what_adapt_takes_unless_told():
     ],
 )
 def test_it_is_the_variant_with_a_cautious_sum_and_a_blend_on_batchnorm_and_a_mean_elsewhere(norm, step):
-    safe = dualtta.adapt(small_net(norm), crowd=2.0, **LOOSE)
-    variant = dualtta.adapt(small_net(norm), DualVariant, crowd=2.0, steady=0.03, **step, **LOOSE)
+    guards = {"crowd": 100.0, "steady": 10.0}  # that hold nobody back
+    safe = dualtta.adapt(small_net(norm), **guards, **LOOSE)
+    variant = dualtta.adapt(small_net(norm), DualVariant, **guards, **step, **LOOSE)
     for x in small_stream():
         a, b = safe.step(x), variant.step(x)
+        assert a.updated
         assert torch.equal(a.plus, b.plus)
         assert torch.equal(a.loss, b.loss)
     assert same(safe.weights.values(), variant.weights.values())
+
+
+@pytest.mark.parametrize(
+    "back", [{"statistics": "batch"}, {"cautious": 0}, {"reduction": "mean"}, {"crowd": None}, {"steady": None}]
+)
+def test_every_part_of_it_can_be_set_back(back):
+    assert dualtta.adapt(small_net("batch"), **back).step(small_stream()[0]).logits.isfinite().all()
+
+
+def test_its_guards_are_what_is_written():
+    method = dualtta.adapt(small_net("batch")).method
+    assert (method.crowd, method.steady, method.cautious, method.statistics) == (1.3, 0.03, None, 0.3)
 
 
 class Sorted(nn.Module):

@@ -11,7 +11,7 @@ from dualtta.cli import main
 from dualtta.data.published import CORRUPTIONS
 from dualtta.experiments import EXPERIMENTS
 from dualtta.held_out import side_of
-from dualtta.methods import make_method
+from dualtta.methods import make_method, settings
 from dualtta.report.acceptance import accept
 from dualtta.report.gather import gather
 from dualtta.report.matching import parse_side
@@ -58,12 +58,19 @@ def test_the_verdict_shares_its_cells_with_the_papers_experiments():
 
 @pytest.mark.parametrize("settings", [*MINUS.values(), *REMEDIES.values(), CANDIDATE], ids=str)
 def test_every_variant_of_the_studies_is_a_sound_method(settings):
-    make_method("dual_variant", **settings)
+    make_method("dual_variant", **{key: value for key, value in settings.items() if key != "statistics"})  # `adapt` takes those
 
 
 def test_the_remedies_are_all_that_were_asked_for():
     switched = {key for remedy in REMEDIES.values() for key in remedy}
     assert {"epsilon", "marginal", "marginal_past", "balance", "recovery", "anchor", "cautious"} <= switched
+
+
+def test_the_candidate_is_what_the_default_is():
+    safe = make_method("dualtta_safe")
+    assert {key: getattr(safe, key) for key in CANDIDATE} == CANDIDATE
+    changed = {key for key, value in settings(safe).items() if value != settings(make_method("dual_variant"))[key]}
+    assert changed | {"statistics"} == set(CANDIDATE)
 
 
 def test_one_change_at_a_time():
@@ -186,6 +193,31 @@ def test_harm_against_batch_statistics_is_harm(tmp_path):
     found = judge(tmp_path)
     assert (found.safe, found.better) == (False, False)
     assert [cell.floor for cell in found.cells if not cell.harmless] == ["norm"]
+
+
+@pytest.mark.parametrize("method", ["norm", "eata"])
+@pytest.mark.parametrize("later", [False, True])
+def test_a_baseline_by_other_statistics_is_no_baseline(tmp_path, method, later):
+    if not later:
+        write(tmp_path, method, 0.9, statistics=0.3)
+    baselines(tmp_path)
+    if later:
+        write(tmp_path, method, 0.9, statistics=0.3)
+    write(tmp_path, "dual_variant", 0.53)
+    found = judge(tmp_path)
+    assert (found.safe, found.better) == (True, True)
+
+
+def test_other_statistics_can_be_the_candidate(tmp_path):
+    baselines(tmp_path)
+    write(tmp_path, "norm", 0.53, statistics=0.3)
+    found = judge(tmp_path, "norm,statistics=0.3")
+    assert [(cell.floor, cell.difference[0]) for cell in found.cells] == [
+        ("source", pytest.approx(13)),
+        ("norm", pytest.approx(8)),
+    ]
+    plain = judge(tmp_path, "norm")  # the method as it is
+    assert [(cell.floor, cell.difference[0]) for cell in plain.cells] == [("source", pytest.approx(5))]
 
 
 def test_a_gain_on_average_hides_no_harm_on_one_cell(tmp_path):

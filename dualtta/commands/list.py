@@ -20,7 +20,7 @@ def list_(json: bool = False) -> int:
     from dualtta.streams import SCENARIOS
     from dualtta.views import VIEWS
 
-    methods = {name: settings(kind()) for name, kind in METHODS.items()}
+    methods = {name: {**settings(kind()), "statistics": kind.statistics} for name, kind in METHODS.items()}
     views = {name: first_line(kind) for name, kind in VIEWS.items()}
     datasets = {name: first_line(kind) for name, kind in DATASETS.items()}
     models = {name: spec.summary for name, spec in MODELS.items()}

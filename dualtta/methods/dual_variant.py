@@ -61,7 +61,7 @@ class DualVariant(DualTTA):
     recovery: float = within(0.0, 0)  # back to the source below this moving average of entropy, in nats (SAR)
     anchor: float = within(0.0, 0, 1)  # after a step, this share of the way back to the source: what it forgets comes back
     # the loss times (mean confidence) ** cautious: small steps where little is known; None: 1 where losses are summed, else 0
-    cautious: float | None = within(0.0, 0)
+    cautious: float | None = within(0.0, 0, optional=True)
 
     survives: ClassVar[tuple[str, ...]] = (RECENT, USUAL, SEEN)
 

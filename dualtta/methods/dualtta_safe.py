@@ -10,7 +10,7 @@ from dualtta.models.statistics import Statistics
 
 @dataclass(frozen=True, kw_only=True)
 class DualTTASafe(DualVariant):
-    """DualTTA that goes by the source's statistics too, in steps as large as a net can bear, and not in every stream."""
+    """DualTTA by a blend of the batch's and the source's statistics, in cautious steps, none while predictions are unusual."""
 
     # BatchNorm by 0.3 of the batch and 0.7 of the source: few samples are a poor estimate, and the source's still holds in part
     statistics: ClassVar[Statistics] = 0.3
@@ -21,6 +21,6 @@ class DualTTASafe(DualVariant):
     # such statistics re-centre only a part of what a step shifts: the sum's steps are as small as the net is unsure
     cautious: float | None = within(None, 0)
     # whoever predicts what is predicted too often already teaches nothing new: left out of D+
-    crowd: float | None = within(1.3, 0)
+    crowd: float | None = within(1.3, 0, optional=True)
     # where labels come sorted, no rule tells right from wrong: no step until recent predictions are like the usual ones
-    steady: float | None = within(0.03, 0)
+    steady: float | None = within(0.03, 0, optional=True)

@@ -82,8 +82,11 @@ def accept(records: Iterable[Record], candidate: Side) -> Acceptance:
     """The verdict on a candidate, from records of it and of the baselines."""
     everything = list(records)
     known = [record for record in everything if side_of(record.cell["cell"]) == "held_out"]
-    ours = [record for record in known if candidate.takes(record)]
-    left_out = sum(candidate.takes(record) for record in everything) - len(ours)
+    taken = [record for record in everything if candidate.takes(record)]
+    if not candidate.settings:  # then the method as it is, where there are variants of it too
+        taken = [record for record in taken if not changes(Setting((record,)))] or taken
+    ours = [record for record in taken if side_of(record.cell["cell"]) == "held_out"]
+    left_out = len(taken) - len(ours)
     if not ours:
         raise ValueError(f"there is no record of {candidate.text} on a held-out cell: `dualtta run held-out` makes them")
     rivals = _rivals(known, candidate)
@@ -123,7 +126,7 @@ def _rivals(records: Iterable[Record], candidate: Side) -> dict[tuple[str, str],
     for record in records:
         method = record.cell["cell"]["method"]["name"]
         setting = Setting((record,))
-        own = not changes(setting) if method in FLOORS else follows_own(setting)  # other statistics are another method
+        own = (method in FLOORS or follows_own(setting)) and not changes(setting)  # other statistics are another method
         if method in RIVALS and own and not candidate.takes(record):
             found[method, place_of(record)] = record
     return found

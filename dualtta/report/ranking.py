@@ -4,7 +4,7 @@ harmed  cells whose paired 95 % interval to no adaptation, or to batch statistic
         or over its last eighth: what begins well may end badly
 gain    points above the method as it is, the mean over benchmarks (a dataset on a model in a scenario) of the mean over cells
 
-Only cells that every variant has count.
+Only cells that every variant has count, each seed by itself, and none that is held out: nothing is chosen there.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,6 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dualtta.held_out import side_of
+from dualtta.methods import METHODS
+from dualtta.naming import nearest
 from dualtta.records import Record
 from dualtta.report.acceptance import FLOORS, HARM
 from dualtta.report.gather import Setting
@@ -40,12 +43,17 @@ class Rank:
 def ranking(settings: Iterable[Setting], method: str) -> list[Rank]:
     """The variants of a method, best first. The method as it is, and both floors, must have met the same cells."""
     found: dict[str, dict[str, Record]] = {}  # by variant and place
+    if method not in METHODS:
+        raise ValueError(f"there is no method {method!r}; {nearest(method, METHODS)}")
+    if method in FLOORS:
+        raise ValueError(f"{method} is what variants are measured by: rank those of a method that learns")
     chosen: dict[str, Setting] = {}
     for setting in settings:
         if setting.method == method or (setting.method in FLOORS and not changes(setting)):
             variant = setting.method if setting.method in FLOORS else label(setting)
             chosen.setdefault(variant, setting)
-            found.setdefault(variant, {}).update({place_of(record): record for record in setting.records})
+            may = [record for record in setting.records if side_of(record.cell["cell"]) != "held_out"]
+            found.setdefault(variant, {}).update({place_of(record): record for record in may})
     variants = {variant: places for variant, places in found.items() if variant not in FLOORS}
     plain = next((variant for variant in variants if not changes(chosen[variant])), None)
     lacking = [floor for floor in FLOORS if floor not in found] + ([] if plain else [f"{method} at its own settings"])
@@ -53,7 +61,7 @@ def ranking(settings: Iterable[Setting], method: str) -> list[Rank]:
         raise ValueError(f"nothing to rank variants of {method} by: there is no record of {', '.join(lacking)}")
     shared = sorted(set.intersection(*map(set, found.values())))
     if not shared:
-        raise ValueError(f"the variants of {method} have no cell in common")
+        raise ValueError(f"the variants of {method} have no cell in common, of those that are not held out")
     ranks = []
     for variant, places in variants.items():
         harmed = [place for place in shared if any(harms(places[place], found[floor][place]) for floor in FLOORS)]

@@ -63,7 +63,7 @@ def extend(memory: Mapping[str, Tensor], value: Tensor) -> dict[str, Tensor]:
     if "count" not in memory:
         return {"count": value.new_ones(()), "mean": value, "squares": torch.zeros_like(value)}
     count, gap = memory["count"] + 1, value - memory["mean"]
-    moved = torch.addcdiv(memory["mean"], gap, count)
+    moved = memory["mean"] + gap / count  # a count that was loaded is on the CPU, which addcdiv does not take
     return {"count": count, "mean": moved, "squares": memory["squares"] + gap * (value - moved)}
 
 
