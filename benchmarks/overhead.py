@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import dualtta
 from dualtta.models.small import resnet_tiny, resnet_tiny_gn
 from dualtta.speed import Speed
+from dualtta.testing import Counting
 
 # The methods as they are, equations and all, by settings that select whatever comes, or nobody.
 SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
@@ -52,18 +52,6 @@ class Overhead:
     bare_ms: float  # its passes alone
     overhead_ms: float
     operators: int  # of torch's, beyond those of the passes: what does not depend on the machine
-
-
-class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts what torch is asked to do."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.calls = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.calls += 1
-        return func(*args, **(kwargs or {}))
 
 
 def one_layer(norm: nn.Module, classes: int) -> nn.Module:

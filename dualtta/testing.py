@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from dualtta.adapter import Adapter
 from dualtta.core import Method, Step
@@ -188,6 +190,18 @@ CHECKS: tuple[Check, ...] = (
     check_works_without_grad,
     check_parameters_stay_finite,
 )
+
+
+class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts what torch is asked to do."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.calls = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.calls += 1
+        return func(*args, **(kwargs or {}))
 
 
 def run(adapter: Adapter, batches: Sequence[Tensor]) -> list[Step]:

@@ -7,14 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from speeds import LOOSE, METHODS, Centred, assert_same, both, doubles
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import dualtta
 from dualtta.conformance import check_case, read_cases
 from dualtta.core import WeightedEntropy, entropy
 from dualtta.models.shortcuts import agree
 from dualtta.speed import SPEEDS, Speed, find_speed
-from dualtta.testing import run, same, same_step, small_net, small_stream
+from dualtta.testing import Counting, run, same, same_step, small_net, small_stream
 
 SHARED = Path(__file__).parents[2] / "shared" / "conformance"
 
@@ -184,14 +183,6 @@ def test_a_speed_is_a_word_or_its_parts():
         Speed(micro_batch=0)
     with pytest.raises(ValueError, match="precision"):
         Speed(precision="fp8")
-
-
-class Counting(TorchDispatchMode):
-    calls = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.calls += 1
-        return func(*args, **(kwargs or {}))
 
 
 EVERYBODY = {"tau_sa": -1.0, "tau_sp": 1.0}  # is selected

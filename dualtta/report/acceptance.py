@@ -8,7 +8,7 @@ A cell is a place over its seeds; a benchmark is a dataset on a model in a scena
 mean over groups, as in the paper's tables. What is missing is named, and a verdict without it is not given.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dualtta.held_out import side_of
@@ -17,7 +17,7 @@ from dualtta.records import Record
 from dualtta.report.gather import Setting
 from dualtta.report.labels import changes, follows_own
 from dualtta.report.matching import Side, pair_up, place_of
-from dualtta.report.paired import Pair, combined_difference
+from dualtta.report.paired import Pair, difference
 from dualtta.report.places import place_name
 
 HARM, GAIN = -0.5, 1.0  # points
@@ -112,7 +112,7 @@ def accept(records: Iterable[Record], candidate: Side) -> Acceptance:
                 continue
             pairs[place, rival] = [pair_up(a, b) for a, b in zip(some, partners, strict=True) if b is not None]
     cells = [
-        CellVerdict(_name(some[0]), floor, _difference(pairs[place, floor]), tuple(sorted(map(_seed, some))))
+        CellVerdict(_name(some[0]), floor, difference(pairs[place, floor]), tuple(sorted(map(_seed, some))))
         for place, some in places.items()
         for floor in FLOORS
         if (place, floor) in pairs
@@ -142,14 +142,10 @@ def _benches(places: dict[str, list[Record]], pairs: dict[tuple[str, str], list[
         whole = {r: some for r, some in by_rival.items() if all((place, r) in pairs for place in within)}
         if not whole:
             continue
-        differences = {rival: _difference(some) for rival, some in whole.items()}
+        differences = {rival: difference(some) for rival, some in whole.items()}
         best = min(differences, key=lambda rival: differences[rival][0])
         others = {rival: found[0] for rival, found in differences.items()}
         yield BenchVerdict(where, best, differences[best], others, len(within))
-
-
-def _difference(pairs: Sequence[Pair]) -> Interval:
-    return combined_difference(pairs, by_group=all((pair.group >= 0).all() for pair in pairs))
 
 
 def _seed(record: Record) -> int:

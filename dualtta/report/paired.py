@@ -121,6 +121,11 @@ def combined_difference(pairs: Sequence[Pair], by_group: bool = False) -> tuple[
     return POINTS * total, POINTS * max(total - reach, -1.0), POINTS * min(total + reach, 1.0)
 
 
+def difference(pairs: Sequence[Pair]) -> tuple[float, float, float]:
+    """The same by what tables show: the mean over groups where there are groups, else accuracy."""
+    return combined_difference(pairs, by_group=all((pair.group >= 0).all() for pair in pairs))
+
+
 def difference_by_seed(pairs: Sequence[Pair], by_group: bool = False) -> dict[int, float]:
     """The difference seed by seed, in points, each averaged over places; only seeds that every place has."""
     seeds = [{pair.seed for pair in pairs if pair.place == place} for place in {pair.place for pair in pairs}]

@@ -7,7 +7,7 @@ gain    points above the method as it is, the mean over benchmarks (a dataset on
 Only cells that every variant has count, each seed by itself, and none that is held out: nothing is chosen there.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +20,7 @@ from dualtta.report.acceptance import FLOORS, HARM
 from dualtta.report.gather import Setting
 from dualtta.report.labels import changes, label
 from dualtta.report.matching import pair_up, place_of
-from dualtta.report.paired import Pair, combined_difference
+from dualtta.report.paired import Pair, difference
 from dualtta.report.places import place_name
 from dualtta.report.variants import EIGHTHS, bench_title
 
@@ -70,7 +70,7 @@ def ranking(settings: Iterable[Setting], method: str) -> list[Rank]:
             pairs.setdefault(bench_title(Setting((places[place],)), places[place]), []).append(
                 pair_up(places[place], found[str(plain)][place])
             )
-        gains = {bench: _difference(some)[0] for bench, some in pairs.items()}
+        gains = {bench: difference(some)[0] for bench, some in pairs.items()}
         where = tuple(place_name(Setting((places[place],))) for place in harmed)
         ranks.append(Rank(variant, changes(chosen[variant]), where, len(shared), gains))
     return sorted(ranks, key=lambda rank: (len(rank.harmed), -rank.gain))
@@ -81,8 +81,4 @@ def harms(record: Record, floor: Record) -> bool:
     pair = pair_up(record, floor)
     end = slice(-max(1, len(pair.sample) // EIGHTHS), None)
     columns = {name: getattr(pair, name)[end] for name in ("correct_a", "correct_b", "sample", "group")}
-    return any(_difference([some])[2] < HARM for some in (pair, replace(pair, **columns)))
-
-
-def _difference(pairs: Sequence[Pair]) -> tuple[float, float, float]:
-    return combined_difference(pairs, by_group=all((pair.group >= 0).all() for pair in pairs))
+    return any(difference([some])[2] < HARM for some in (pair, replace(pair, **columns)))

@@ -17,7 +17,7 @@ from dualtta.records import Record
 from dualtta.report.gather import Setting
 from dualtta.report.labels import label, rank
 from dualtta.report.matching import pair_up, place_of
-from dualtta.report.paired import combined_difference
+from dualtta.report.paired import difference
 
 HEADER = ("accuracy", "at first", "at last", "to no adaptation", "D+", "D+ right", "D-", "D- right", "collapsed")
 EIGHTHS = 8  # of a stream of one pass: enough samples to average, few enough to see it turn
@@ -92,14 +92,13 @@ def _line(variant: str, places: dict[str, Record], shared: Sequence[str], floor:
     some = [places[place] for place in shared]
     ends = [_ends(record) for record in some]
     pairs = [pair_up(places[place], floor[place]) for place in shared] if floor and floor is not places else []
-    grouped = bool(pairs) and all((pair.group >= 0).all() for pair in pairs)
     (plus, plus_right), (minus, minus_right) = _chosen(some, "plus"), _chosen(some, "minus")
     return Line(
         label=variant,
         accuracy=float(np.mean([_accuracy(record.rows()) for record in some])),
         first=float(np.mean([first for first, _ in ends])),
         last=float(np.mean([last for _, last in ends])),
-        difference=combined_difference(pairs, by_group=grouped) if pairs else None,
+        difference=difference(pairs) if pairs else None,
         plus=plus,
         plus_right=plus_right,
         minus=minus,
