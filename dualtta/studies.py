@@ -93,6 +93,24 @@ BEARABLE: tuple[Settings, ...] = (
     {"reduction": "mean", "lr": 4.0},
 )
 
+# What keeps a blend's steps from adding up in long streams, by the share of the batch: what leans back to the source cannot go
+# further from it than a step / `anchor`; "backed" takes small steps where many classes have nobody to speak for them.
+BOUNDED: dict[float, tuple[Settings, ...]] = {
+    0.3: (
+        {},
+        {"anchor": 0.03},
+        {"anchor": 0.1},
+        {"reduction": "backed"},
+        {"reduction": "backed", "cautious": 0.0, "lr": 2.0},
+        {"reduction": "backed", "cautious": 0.0, "lr": 2.0, "anchor": 0.03},
+    ),
+    0.5: (
+        {},
+        {"anchor": 0.03},
+        {"reduction": "backed", "cautious": 0.0, "lr": 2.0, "anchor": 0.03},
+    ),
+}
+
 # What `dualtta_safe` is made of: `candidates` takes each part away.
 CANDIDATE: dict[str, Any] = {"reduction": "auto", "cautious": None, "statistics": 0.3, "crowd": 1.3, "steady": 0.03}
 
@@ -266,6 +284,27 @@ def study_steps(options: Options) -> list[Cell]:
     return for_tuning(cells)
 
 
+def study_drift(options: Options) -> list[Cell]:
+    """What keeps steps by a blend from adding up in long mixed streams, and what it costs in short ones; on tuning cells.
+
+    Reported: nothing, the blend is ours. Command: dualtta run study-drift --root DATA --out results/drift
+    """
+    first = once(options)
+    twice = dataclasses.replace(first, repeats=2 * first.repeats)
+    cells: list[Cell] = []
+    for setup in _with_batch_norm(first):
+        some = twice if setup.scenario == "mixed" else first
+        rate = PAPER_LR[family(setup.model)]
+        cells += setup.cells(["source", "norm", SAFE], some)
+        cells += setup.cells([SAFE], some, anchor=0.03)
+        for statistics, steps in BOUNDED.items():
+            cells += setup.cells(["norm"], some, statistics=statistics)
+            for step in steps:
+                scaled = {key: value * rate if key == "lr" else value for key, value in step.items()}
+                cells += setup.cells([SAFE], some, statistics=statistics, **scaled)
+    return for_tuning(cells)
+
+
 def _with_batch_norm(options: Options) -> list[Setup]:
     """Tuning cells of nets that have it: short streams, sorted ones, and a long one of all corruptions."""
     scenarios = (("mild", STUDIED), ("imbalanced", PASSED), ("mixed", tuple(members(IMAGENET_C, "tuning"))))
@@ -350,6 +389,7 @@ STUDIES: dict[str, Callable[[Options], Any]] = {
     "study-collapse": study_collapse,
     "study-statistics": study_statistics,
     "study-steps": study_steps,
+    "study-drift": study_drift,
     "trials": trials,
     "candidates": candidates,
     "held-out": verdict,

@@ -16,12 +16,22 @@ from dualtta.report.acceptance import accept
 from dualtta.report.gather import gather
 from dualtta.report.matching import parse_side
 from dualtta.setups import Options
-from dualtta.studies import CANDIDATE, CHANGES, MINUS, REMEDIES, STATISTICS, STUDIES
+from dualtta.studies import BOUNDED, CANDIDATE, CHANGES, MINUS, REMEDIES, STATISTICS, STUDIES
 
 sys.path.insert(0, str(Path(__file__).parent))
 from made_records import baselines, write
 
-TUNING = ("gap", "study-settings", "study-minus", "study-collapse", "study-statistics", "study-steps", "trials", "candidates")
+TUNING = (
+    "gap",
+    "study-settings",
+    "study-minus",
+    "study-collapse",
+    "study-statistics",
+    "study-steps",
+    "study-drift",
+    "trials",
+    "candidates",
+)
 
 
 # the grids
@@ -99,8 +109,17 @@ def test_steps_are_compared_in_short_and_long_streams_against_no_learning_at_all
     assert sorted(rates) == pytest.approx([5e-4, 1e-3, 2e-3])
 
 
+def test_drift_is_looked_for_in_mixed_streams_of_two_passes():
+    cells = EXPERIMENTS["study-drift"](Options(datasets=("imagenet_c",), backbone="resnet50_v1"))
+    assert {(cell.scenario, cell.stream.get("repeats", 1)) for cell in cells} == {("mild", 1), ("imbalanced", 1), ("mixed", 2)}
+    variants = [dict(cell.settings) for cell in cells if cell.scenario == "mixed" and cell.method == "dualtta_safe"]
+    assert len(variants) == 2 + sum(map(len, BOUNDED.values()))
+    assert {settings.get("anchor", 0.0) for settings in variants} == {0.0, 0.03, 0.1}
+    assert sorted({settings["lr"] for settings in variants}) == pytest.approx([5e-4, 1e-3])
+
+
 @pytest.mark.parametrize("backbone", ["resnet50_gn", "vit_base_patch16_224"])
-@pytest.mark.parametrize("study", ["study-statistics", "study-steps"])
+@pytest.mark.parametrize("study", ["study-statistics", "study-steps", "study-drift"])
 def test_statistics_are_not_compared_on_nets_without_batchnorm(study, backbone):
     assert not EXPERIMENTS[study](Options(datasets=("imagenet_c",), backbone=backbone))
 
