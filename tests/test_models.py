@@ -13,7 +13,9 @@ from dualtta.methods.dualtta import DualTTA
 from dualtta.methods.dualtta_safe import DualTTASafe
 from dualtta.models.depth import adapted_parameters, default_lr, style_layer, units
 from dualtta.models.layout import channel_axis, prefix_tokens
+from dualtta.models.momentum import Momentum
 from dualtta.models.norms import affine_names, is_norm, norm_layers
+from dualtta.models.weights import Weights
 
 
 def plain():
@@ -189,3 +191,36 @@ def test_prefix_tokens():
     assert prefix_tokens(wide, torch.zeros(1, 225, 192)) == 1
     joining_later = timm.create_model("cait_xxs24_224", img_size=64)
     assert prefix_tokens(joining_later, torch.zeros(1, 16, 192)) == 0
+
+
+# the step: torch's own, whatever the layout of a gradient
+
+
+class Odd(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.flat = nn.Parameter(torch.arange(4.0))
+        self.turned = nn.Parameter(torch.arange(6.0).reshape(3, 2).t())
+        self.narrow = nn.Parameter(torch.arange(5.0).bfloat16())
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_gradients_of_any_layout_are_stepped_as_torch_steps_them(momentum):
+    def loss(model):
+        return model.flat.sum() + (model.turned * torch.arange(6.0).reshape(2, 3)).sum() + model.narrow.float().sum()
+
+    ours, theirs = Odd(), Odd()
+    theirs.narrow.data = theirs.narrow.data.float()
+    weights = Weights(ours, {"flat", "turned", "narrow"})
+    optimizer, reference = Momentum(weights, 0.1, momentum), torch.optim.SGD(theirs.parameters(), 0.1, momentum=momentum)
+    for _ in range(3):
+        uphill = loss(ours)
+        with torch.no_grad():
+            weights.backward(uphill)
+            optimizer.step()
+            weights.publish()
+        reference.zero_grad()
+        loss(theirs).backward()
+        reference.step()
+    for name, value in theirs.named_parameters():
+        torch.testing.assert_close(weights.values()[name], value.detach())

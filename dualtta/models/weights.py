@@ -88,10 +88,13 @@ class Weights:
             raise NonFinite("a loss, a gradient or a parameter would not be finite")
 
     def gradient(self, loss: Tensor) -> dict[str, Tensor]:
-        """The gradient of each parameter that the loss depends on, in the masters' precision."""
+        """The gradient of each parameter that the loss depends on, in the masters' precision and layout.
+
+        One kernel steps them all, and goes by memory alone: of an expanded gradient, as p.sum() has, it would read beyond.
+        """
         grads = torch.autograd.grad(loss, list(self.params.values()), allow_unused=True)
         pairs = zip(self.masters.items(), grads, strict=True)
-        return {name: grad.to(master.dtype) for (name, master), grad in pairs if grad is not None}
+        return {name: like(master, grad) for (name, master), grad in pairs if grad is not None}
 
     def backward(self, loss: Tensor) -> None:
         """Leave the gradient of the loss in the masters."""
@@ -119,3 +122,9 @@ class Weights:
         """Sum of importance * (value - source value)^2, differentiable."""
         terms = [(importance[n] * (p - self.source[n]).square()).sum() for n, p in self.params.items()]
         return torch.stack(terms).sum()
+
+
+def like(master: Tensor, grad: Tensor) -> Tensor:
+    if grad.dtype == master.dtype and grad.stride() == master.stride():
+        return grad
+    return torch.empty_like(master).copy_(grad)
