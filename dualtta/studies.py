@@ -79,7 +79,7 @@ GUARDS: dict[str, Settings] = {
 
 # What BatchNorm goes by, of `norm` and of the default.
 STATISTICS: tuple[str | float, ...] = ("batch", 0.7, 0.5, 0.3, 0.2)
-SUMMED: dict[str, Any] = {"reduction": "auto", "cautious": 0.0}  # the default's steps when these were compared
+SUMMED: dict[str, Any] = {"reduction": "auto", "cautious": 0.0, "anchor": 0.0}  # the default's steps when these were compared
 
 # How large a step blends bear: they re-centre less of what it shifts. Rates are times the paper's.
 BLENDS = (0.5, 0.3)
@@ -98,6 +98,7 @@ BEARABLE: tuple[Settings, ...] = (
 BOUNDED: dict[float, tuple[Settings, ...]] = {
     0.3: (
         {},
+        {"anchor": 0.01},
         {"anchor": 0.03},
         {"anchor": 0.1},
         {"reduction": "backed"},
@@ -112,7 +113,14 @@ BOUNDED: dict[float, tuple[Settings, ...]] = {
 }
 
 # What `dualtta_safe` is made of: `candidates` takes each part away.
-CANDIDATE: dict[str, Any] = {"reduction": "auto", "cautious": None, "statistics": 0.3, "crowd": 1.3, "steady": 0.03}
+CANDIDATE: dict[str, Any] = {
+    "reduction": "auto",
+    "cautious": None,
+    "anchor": None,
+    "statistics": 0.3,
+    "crowd": 1.3,
+    "steady": 0.03,
+}
 
 
 def digits(options: Options, corruptions: tuple[str, ...], scenario: str = "mild") -> list[Setup]:
@@ -280,7 +288,7 @@ def study_steps(options: Options) -> list[Cell]:
             cells += setup.cells(["norm"], first, statistics=statistics)
             for step in BEARABLE:
                 scaled = {key: value * rate if key == "lr" else value for key, value in step.items()}
-                cells += setup.cells([SAFE], first, statistics=statistics, **{"cautious": 0.0, **scaled})
+                cells += setup.cells([SAFE], first, statistics=statistics, **{"cautious": 0.0, "anchor": 0.0, **scaled})
     return for_tuning(cells)
 
 
@@ -296,12 +304,11 @@ def study_drift(options: Options) -> list[Cell]:
         some = twice if setup.scenario == "mixed" else first
         rate = PAPER_LR[family(setup.model)]
         cells += setup.cells(["source", "norm", SAFE], some)
-        cells += setup.cells([SAFE], some, anchor=0.03)
         for statistics, steps in BOUNDED.items():
             cells += setup.cells(["norm"], some, statistics=statistics)
             for step in steps:
                 scaled = {key: value * rate if key == "lr" else value for key, value in step.items()}
-                cells += setup.cells([SAFE], some, statistics=statistics, **scaled)
+                cells += setup.cells([SAFE], some, statistics=statistics, **{"anchor": 0.0, **scaled})
     return for_tuning(cells)
 
 

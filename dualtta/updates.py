@@ -50,12 +50,13 @@ class Descend(Update):
 class Anchored(Update):
     """One step down the gradient, then a share of the way back to the source: theta <- theta + share (theta_source - theta)."""
 
-    share: float = 0.01
+    share: Callable[[Probe], float]  # by what was seen of the batch
 
     def apply(self, look: Look, again: Again, weights: Weights, optimizer: Momentum) -> Look:
         weights.backward(look.loss)
         optimizer.step()
-        weights.lean(self.share)
+        if share := self.share(look.probe):
+            weights.lean(share)
         weights.publish()
         return look
 

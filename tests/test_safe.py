@@ -22,12 +22,12 @@ def test_it_is_what_adapt_takes_unless_told():
 @pytest.mark.parametrize(
     ("norm", "step"),
     [
-        ("batch", {"reduction": "sum", "cautious": 1.0, "statistics": 0.3}),
+        ("batch", {"reduction": "sum", "cautious": 1.0, "anchor": 0.03, "statistics": 0.3}),
         ("group", {"reduction": "mean"}),
         ("layer", {"reduction": "mean"}),
     ],
 )
-def test_it_is_the_variant_with_a_cautious_sum_and_a_blend_on_batchnorm_and_a_mean_elsewhere(norm, step):
+def test_it_is_the_variant_with_a_cautious_leaning_sum_and_a_blend_on_batchnorm_and_a_mean_elsewhere(norm, step):
     guards = {"crowd": 100.0, "steady": 10.0}  # that hold nobody back
     safe = dualtta.adapt(small_net(norm), **guards, **LOOSE)
     variant = dualtta.adapt(small_net(norm), DualVariant, **guards, **step, **LOOSE)
@@ -40,7 +40,8 @@ def test_it_is_the_variant_with_a_cautious_sum_and_a_blend_on_batchnorm_and_a_me
 
 
 @pytest.mark.parametrize(
-    "back", [{"statistics": "batch"}, {"cautious": 0}, {"reduction": "mean"}, {"crowd": None}, {"steady": None}]
+    "back",
+    [{"statistics": "batch"}, {"cautious": 0}, {"anchor": 0}, {"reduction": "mean"}, {"crowd": None}, {"steady": None}],
 )
 def test_every_part_of_it_can_be_set_back(back):
     assert dualtta.adapt(small_net("batch"), **back).step(small_stream()[0]).logits.isfinite().all()
@@ -48,7 +49,7 @@ def test_every_part_of_it_can_be_set_back(back):
 
 def test_its_guards_are_what_is_written():
     method = dualtta.adapt(small_net("batch")).method
-    assert (method.crowd, method.steady, method.cautious, method.statistics) == (1.3, 0.03, None, 0.3)
+    assert (method.crowd, method.steady, method.cautious, method.anchor, method.statistics) == (1.3, 0.03, None, None, 0.3)
 
 
 class Sorted(nn.Module):

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from torch.nn.functional import cosine_similarity
 import dualtta
 from dualtta.methods import make_method
 from dualtta.testing import CHECKS, check_method, run, same, small_net, small_stream
+from dualtta.updates import Look
 
 LOOSE = {"tau_sa": 0.05, "tau_sp": 0.1}
 SWITCHES = {
@@ -224,6 +226,18 @@ def test_the_anchor_goes_its_share_of_the_way_back():
     whole = adapter_of(anchor=1.0)
     run(whole, small_stream())
     assert same(whole.weights.values(), whole.weights.source)
+
+
+@pytest.mark.parametrize(("reduction", "bound"), [("sum", (1 - 0.03) / 0.03), ("mean", None)])
+def test_what_leans_goes_no_further_than_a_step_by_its_share_however_long_the_stream(reduction, bound):
+    adapter = adapter_of(anchor=None, reduction=reduction, lr=1e-3, momentum=0.0)
+    weights = adapter.weights
+    for _ in range(400):  # times the same step
+        uphill = sum(p.sum() for p in weights.params.values())
+        with torch.no_grad():
+            adapter.method.update.apply(Look(SimpleNamespace(coupled=True), None, uphill), None, weights, adapter._optimizer)
+    gone = max(float((value - weights.source[name]).abs().max()) for name, value in weights.values().items())
+    assert gone == pytest.approx(1e-3 * (400 if bound is None else bound), rel=1e-3)
 
 
 def test_caution_makes_the_loss_smaller_by_the_confidence():

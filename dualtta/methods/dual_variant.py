@@ -29,6 +29,7 @@ KEPT = 512  # drops that a quantile is taken over: eight batches of 64 follow a 
 KEEP = 0.9  # of a moving average at each step, as EATA and SAR have it
 WINDOW, PRIOR, HORIZON = 64, 640, 6400  # samples: what is recent, what equal shares count for at first, what all is at most
 STEPS = 10  # that a momentum of 0.9 averages
+LEAN = 0.03  # of the way back to the source after a step: whatever the stream, no further from it than 33 steps
 RAREST = 10.0  # how many times a rare class may count: one wrong guess in a class never seen must not drown the batch
 
 
@@ -59,7 +60,8 @@ class DualVariant(DualTTA):
     balance: float = within(0.0, 0)  # weights times (1 / (C q_k)) ** balance, q the running share of the predicted class
     steady: float | None = within(None, 0)  # no step where recent predictions are further than this from usual ones: see `calm`
     recovery: float = within(0.0, 0)  # back to the source below this moving average of entropy, in nats (SAR)
-    anchor: float = within(0.0, 0, 1)  # after a step, this share of the way back to the source: what it forgets comes back
+    # after a step, this share of the way back to the source: what it forgets comes back; None: LEAN where losses are summed
+    anchor: float | None = within(0.0, 0, 1, optional=True)
     # the loss times (mean confidence) ** cautious: small steps where little is known; None: 1 where losses are summed, else 0
     cautious: float | None = within(0.0, 0, optional=True)
 
@@ -67,7 +69,10 @@ class DualVariant(DualTTA):
 
     @property
     def update(self) -> Update:
-        return Anchored(self.anchor) if self.anchor else Descend()
+        return Descend() if self.anchor == 0 else Anchored(self.leaning)
+
+    def leaning(self, probe: Probe) -> float:
+        return self.anchor if self.anchor is not None else LEAN if self.reduced(probe) == "sum" else 0.0
 
     def select(self, probe: Probe, memory: Memory) -> Selection:
         may_rise, may_fall = self.unlikely(probe), self.likely(probe, memory)  # D- and D+ before anything is looked at

@@ -10,7 +10,8 @@ from dualtta.models.statistics import Statistics
 
 @dataclass(frozen=True, kw_only=True)
 class DualTTASafe(DualVariant):
-    """DualTTA by a blend of the batch's and the source's statistics, in cautious steps, none while predictions are unusual."""
+    """DualTTA by a blend of the batch's and the source's statistics, in cautious steps that lean back to the
+    source, none while predictions are unusual."""
 
     # BatchNorm by 0.3 of the batch and 0.7 of the source: few samples are a poor estimate, and the source's still holds in part
     statistics: ClassVar[Statistics] = 0.3
@@ -20,6 +21,8 @@ class DualTTASafe(DualVariant):
     reduction: Literal["sum", "mean", "auto", "backed"] = one_of("auto", "sum", "mean", "backed")
     # such statistics re-centre only a part of what a step shifts: the sum's steps are as small as the net is unsure
     cautious: float | None = within(None, 0)
+    # and where they still add up, as in a mixed stream of tens of thousands, the net leans back to the source after each
+    anchor: float | None = within(None, 0, 1)
     # whoever predicts what is predicted too often already teaches nothing new: left out of D+
     crowd: float | None = within(1.3, 0, optional=True)
     # where labels come sorted, no rule tells right from wrong: no step until recent predictions are like the usual ones
