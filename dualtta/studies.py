@@ -12,6 +12,7 @@ from typing import Any
 
 from dualtta.grid import Cell
 from dualtta.held_out import for_tuning, held_out, members
+from dualtta.methods import METHODS
 from dualtta.protocols import PAPER_LR, family
 from dualtta.setups import CIFAR10_C, IMAGENET_C, NINE, SAFE, Options, Setup, cifar, colored_mnist, imagenet, pacs, waterbirds
 from dualtta.source import make_source
@@ -111,6 +112,17 @@ BOUNDED: dict[float, tuple[Settings, ...]] = {
         {"reduction": "backed", "cautious": 0.0, "lr": 2.0, "anchor": 0.03},
     ),
 }
+
+# The same of the mean, where there is no BatchNorm: times the default's rate, and how far back. What leans may take more.
+LEANING: tuple[tuple[float, float], ...] = (
+    (2.0, 0.0),
+    (1.0, 0.03),
+    (1.0, 0.1),
+    (2.0, 0.03),
+    (2.0, 0.1),
+    (4.0, 0.03),
+    (4.0, 0.1),
+)
 
 # What `dualtta_safe` is made of: `candidates` takes each part away.
 CANDIDATE: dict[str, Any] = {
@@ -312,6 +324,24 @@ def study_drift(options: Options) -> list[Cell]:
     return for_tuning(cells)
 
 
+def study_lean(options: Options) -> list[Cell]:
+    """Whether leaning back to the source pays on nets without BatchNorm, and what rates it bears; on tuning cells.
+
+    Reported: nothing, it is ours. Command: dualtta run study-lean --root DATA --datasets cifar10_c --out results/lean
+    """
+    first, cells = once(options), list[Cell]()
+    together = tuple(members(CIFAR10_C, "tuning"))
+    scenarios = (("mild", STUDIED), ("imbalanced", PASSED), ("mixed", together), ("continual", together))
+    for setup in [s for scenario, corruptions in scenarios for s in sided(first, "tuning", corruptions, scenario)]:
+        if not _fragile(setup):
+            continue
+        rate = METHODS[SAFE].rates[family(setup.model) == "vit"]
+        cells += setup.cells(["source", "norm", "eata", SAFE], first)
+        for factor, anchor in LEANING:
+            cells += setup.cells([SAFE], first, lr=factor * rate, anchor=anchor)
+    return for_tuning(cells)
+
+
 def _with_batch_norm(options: Options) -> list[Setup]:
     """Tuning cells of nets that have it: short streams, sorted ones, and a long one of all corruptions."""
     scenarios = (("mild", STUDIED), ("imbalanced", PASSED), ("mixed", tuple(members(IMAGENET_C, "tuning"))))
@@ -397,6 +427,7 @@ STUDIES: dict[str, Callable[[Options], Any]] = {
     "study-statistics": study_statistics,
     "study-steps": study_steps,
     "study-drift": study_drift,
+    "study-lean": study_lean,
     "trials": trials,
     "candidates": candidates,
     "held-out": verdict,

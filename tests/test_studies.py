@@ -16,7 +16,7 @@ from dualtta.report.acceptance import accept
 from dualtta.report.gather import gather
 from dualtta.report.matching import parse_side
 from dualtta.setups import Options
-from dualtta.studies import BOUNDED, CANDIDATE, CHANGES, MINUS, REMEDIES, STATISTICS, STUDIES
+from dualtta.studies import BOUNDED, CANDIDATE, CHANGES, LEANING, MINUS, REMEDIES, STATISTICS, STUDIES
 
 sys.path.insert(0, str(Path(__file__).parent))
 from made_records import baselines, write
@@ -29,6 +29,7 @@ TUNING = (
     "study-statistics",
     "study-steps",
     "study-drift",
+    "study-lean",
     "trials",
     "candidates",
 )
@@ -43,7 +44,7 @@ def test_studies_look_at_the_tuning_side_alone(name):
     assert {side_of(cell.describe()) for cell in cells} == {"tuning"}
 
 
-@pytest.mark.parametrize("name", [name for name in TUNING if name != "gap"])
+@pytest.mark.parametrize("name", [name for name in TUNING if name not in ("gap", "study-lean")])
 def test_a_study_of_held_out_cells_is_refused(name):
     with pytest.raises(ValueError, match="kept for the verdict"):
         EXPERIMENTS[name](Options(datasets=("colored_mnist",), seeds=(2025,)))
@@ -116,6 +117,15 @@ def test_drift_is_looked_for_in_mixed_streams_of_two_passes():
     assert len(variants) == 1 + sum(map(len, BOUNDED.values()))
     assert {settings.get("anchor") for settings in variants} == {None, 0.0, 0.01, 0.03, 0.1}
     assert sorted({settings["lr"] for settings in variants}) == pytest.approx([5e-4, 1e-3])
+
+
+@pytest.mark.parametrize(("backbone", "rate"), [("resnet26_gn", 5e-4), ("vit_small_cifar", 1e-3)])
+def test_leaning_is_studied_where_there_is_no_batchnorm_at_multiples_of_the_default_rate(backbone, rate):
+    cells = EXPERIMENTS["study-lean"](Options(datasets=("cifar10_c",), backbone=backbone, protocol="own"))
+    assert {cell.scenario for cell in cells} == {"mild", "imbalanced", "mixed", "continual"}
+    variants = {(cell.settings["lr"], cell.settings.get("anchor")) for cell in cells if cell.method == "dualtta_safe"}
+    assert variants == {(rate, None)} | {(factor * rate, anchor) for factor, anchor in LEANING}
+    assert not EXPERIMENTS["study-lean"](Options(datasets=("imagenet_c",), backbone="resnet50_v1"))
 
 
 @pytest.mark.parametrize("backbone", ["resnet50_gn", "vit_base_patch16_224"])
