@@ -17,7 +17,7 @@ from dualtta.core import Memory, Method, Probe, Selection, Step
 from dualtta.methods import method_name, settings
 from dualtta.models.momentum import Momentum, Undo
 from dualtta.models.net import Net
-from dualtta.models.weights import NonFinite, Weights
+from dualtta.models.weights import NonFinite, Weights, like
 from dualtta.naming import nearest
 from dualtta.updates import Look
 from dualtta.views import Draws, FeatureView
@@ -256,7 +256,8 @@ class Adapter:
     def _restore(self, values: Mapping[str, Tensor], velocity: Mapping[str, Tensor]) -> None:
         self.weights.assign(values)
         if self._optimizer:
-            self._optimizer.velocity = {name: value.clone() for name, value in velocity.items()}
+            masters = self.weights.masters
+            self._optimizer.velocity = {name: like(masters[name], value).clone() for name, value in velocity.items()}
 
     def reset(self) -> None:
         """Back to the source model: parameters, buffers, optimiser, memory, random numbers and counts."""

@@ -50,13 +50,12 @@ class Descend(Update):
 class Anchored(Update):
     """One step down the gradient, then a share of the way back to the source: theta <- theta + share (theta_source - theta)."""
 
-    share: Callable[[Probe], float]  # by what was seen of the batch
+    share: float | Callable[[Probe], float] = 0.01  # a function: by what was seen of the batch
 
     def apply(self, look: Look, again: Again, weights: Weights, optimizer: Momentum) -> Look:
         weights.backward(look.loss)
         optimizer.step()
-        if share := self.share(look.probe):
-            weights.lean(share)
+        weights.lean(self.share(look.probe) if callable(self.share) else self.share)
         weights.publish()
         return look
 

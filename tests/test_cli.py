@@ -54,6 +54,13 @@ def test_list_shows_methods_and_views():
     assert "style" in table
 
 
+def test_what_a_method_is_is_said_in_one_whole_line():
+    from dualtta.cli import first_line
+    from dualtta.methods import METHODS
+
+    assert all(first_line(method).endswith(".") for method in METHODS.values())
+
+
 def test_version():
     import dualtta as package
 

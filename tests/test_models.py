@@ -202,16 +202,21 @@ class Odd(nn.Module):
         self.flat = nn.Parameter(torch.arange(4.0))
         self.turned = nn.Parameter(torch.arange(6.0).reshape(3, 2).t())
         self.narrow = nn.Parameter(torch.arange(5.0).bfloat16())
+        self.part = nn.Parameter(torch.arange(6.0).reshape(2, 3)[:, :2])
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_gradients_of_any_layout_are_stepped_as_torch_steps_them(momentum):
     def loss(model):
-        return model.flat.sum() + (model.turned * torch.arange(6.0).reshape(2, 3)).sum() + model.narrow.float().sum()
+        turned, part = (
+            (model.turned * torch.arange(6.0).reshape(2, 3)).sum(),
+            (model.part * torch.arange(4.0).reshape(2, 2)).sum(),
+        )
+        return model.flat.sum() + turned + part + model.narrow.float().sum()
 
     ours, theirs = Odd(), Odd()
     theirs.narrow.data = theirs.narrow.data.float()
-    weights = Weights(ours, {"flat", "turned", "narrow"})
+    weights = Weights(ours, {"flat", "turned", "narrow", "part"})
     optimizer, reference = Momentum(weights, 0.1, momentum), torch.optim.SGD(theirs.parameters(), 0.1, momentum=momentum)
     for _ in range(3):
         uphill = loss(ours)
@@ -224,3 +229,4 @@ def test_gradients_of_any_layout_are_stepped_as_torch_steps_them(momentum):
         reference.step()
     for name, value in theirs.named_parameters():
         torch.testing.assert_close(weights.values()[name], value.detach())
+        torch.testing.assert_close(ours.get_parameter(name).float(), value.detach(), atol=0.02, rtol=0.01)  # bfloat16's

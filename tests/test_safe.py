@@ -11,6 +11,7 @@ from dualtta.methods.dual_variant import PRIOR, DualVariant
 from dualtta.testing import same, small_net, small_stream
 
 LOOSE = {"tau_sa": -1.0, "tau_sp": 1.0, "lr": 1e-3}  # who is selected is then for the guards to say
+FREE = {"crowd": 100.0, "steady": 10.0}  # guards that hold nobody back
 
 
 def test_it_is_what_adapt_takes_unless_told():
@@ -28,9 +29,8 @@ def test_it_is_what_adapt_takes_unless_told():
     ],
 )
 def test_it_is_the_variant_with_a_cautious_leaning_sum_and_a_blend_on_batchnorm_and_a_mean_elsewhere(norm, step):
-    guards = {"crowd": 100.0, "steady": 10.0}  # that hold nobody back
-    safe = dualtta.adapt(small_net(norm), **guards, **LOOSE)
-    variant = dualtta.adapt(small_net(norm), DualVariant, **guards, **step, **LOOSE)
+    safe = dualtta.adapt(small_net(norm), **FREE, **LOOSE)
+    variant = dualtta.adapt(small_net(norm), DualVariant, **FREE, **step, **LOOSE)
     for x in small_stream():
         a, b = safe.step(x), variant.step(x)
         assert a.updated
@@ -40,11 +40,23 @@ def test_it_is_the_variant_with_a_cautious_leaning_sum_and_a_blend_on_batchnorm_
 
 
 @pytest.mark.parametrize(
-    "back",
-    [{"statistics": "batch"}, {"cautious": 0}, {"anchor": 0}, {"reduction": "mean"}, {"crowd": None}, {"steady": None}],
+    ("whole", "back"),
+    [
+        (FREE, {"statistics": "batch"}),
+        (FREE, {"cautious": 0}),
+        (FREE, {"anchor": 0}),
+        (FREE, {"reduction": "mean"}),
+        ({**FREE, "crowd": 0.9}, {"crowd": None}),
+        ({**FREE, "steady": 0.0}, {"steady": None}),
+    ],
 )
-def test_every_part_of_it_can_be_set_back(back):
-    assert dualtta.adapt(small_net("batch"), **back).step(small_stream()[0]).logits.isfinite().all()
+def test_every_part_of_it_can_be_set_back(whole, back):
+    one, other = (dualtta.adapt(small_net("batch"), **{**LOOSE, **whole, **some}) for some in ({}, back))
+    for x in small_stream():
+        one.step(x)
+        other.step(x)
+    assert not same(other.weights.values(), other.weights.source)
+    assert not same(one.weights.values(), other.weights.values())
 
 
 def test_its_guards_are_what_is_written():

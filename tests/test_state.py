@@ -24,6 +24,21 @@ def test_state_is_one_safetensors_file_with_a_json_header(tmp_path):
     assert list(tmp_path.iterdir()) == [tmp_path / "state"]
 
 
+def test_momentum_goes_on_bit_for_bit_whatever_the_layout_of_a_parameter(tmp_path):
+    def fresh():
+        return dualtta.adapt(small_net().to(memory_format=torch.channels_last), "tent", parameters=["*"], lr=0.01)
+
+    xs = small_stream()
+    whole, first, second = fresh(), fresh(), fresh()
+    assert any(not p.is_contiguous() for p in whole.weights.params.values())
+    run(whole, xs)
+    run(first, xs[:2])
+    first.save(tmp_path / "state")
+    second.load(tmp_path / "state")
+    run(second, xs[2:])
+    assert same(second.weights.values(), whole.weights.values())
+
+
 @pytest.mark.parametrize(
     ("other", "says"),
     [

@@ -85,10 +85,10 @@ def parse_method(name: str, pairs: Sequence[str]) -> Method:
 
 
 def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
-    """Settings written as key=value, each value JSON or a word.
+    """Settings written as key=value, each value JSON, None as `dualtta list` writes it, or a word.
 
-    >>> parse_settings(["tau_sp=0.5", "split=test"])
-    {'tau_sp': 0.5, 'split': 'test'}
+    >>> parse_settings(["tau_sp=0.5", "split=test", "crowd=None"])
+    {'tau_sp': 0.5, 'split': 'test', 'crowd': None}
     """
     settings: dict[str, Any] = {}
     for pair in pairs:
@@ -98,5 +98,5 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
         try:
             settings[key] = json.loads(text)
         except json.JSONDecodeError:
-            settings[key] = text  # a word
+            settings[key] = None if text == "None" else text  # a word
     return settings

@@ -10,8 +10,7 @@ from dualtta.models.statistics import Statistics
 
 @dataclass(frozen=True, kw_only=True)
 class DualTTASafe(DualVariant):
-    """DualTTA by a blend of the batch's and the source's statistics, in cautious steps that lean back to the
-    source, none while predictions are unusual."""
+    """DualTTA by blended statistics, in cautious steps that lean back to the source, none while predictions are unusual."""
 
     # BatchNorm by 0.3 of the batch and 0.7 of the source: few samples are a poor estimate, and the source's still holds in part
     statistics: ClassVar[Statistics] = 0.3

@@ -1,4 +1,4 @@
-"""The parameters that adapt: what they were, what they are, and float32 masters where the model is narrower."""
+"""The parameters that adapt: what they were, what they are, and masters of their own where the model's cannot be stepped."""
 
 import hashlib
 import math
@@ -20,11 +20,12 @@ class Weights:
         self.model = model
         self.params = {name: p for name, p in model.named_parameters() if name in names}
         self.masters: dict[str, Tensor] = {
-            # a step of 1e-5 on a bfloat16 weight of 1 would be rounded away
-            name: p if p.dtype in (torch.float32, torch.float64) else p.detach().float().requires_grad_()
+            name: p
+            if p.dtype == widened(p) and dense(p)
+            else torch.empty_like(p, dtype=widened(p)).copy_(p.detach()).requires_grad_()
             for name, p in self.params.items()
         }
-        self._narrow = [name for name, p in self.params.items() if p is not self.masters[name]]
+        self._apart = [name for name, p in self.params.items() if p is not self.masters[name]]
         self.source = self.values()
         self._doubts: list[Tensor] = []  # numbers on the device that must be finite, read by `settle`
 
@@ -62,17 +63,17 @@ class Weights:
 
     def publish(self) -> None:
         """Bring the masters' values into the model; `settle` says whether they are finite there."""
-        narrow = self._bring()
+        brought = self._bring()
         # of finite numbers too the sum may overflow, but no weights are that large
-        self._doubts.append(torch.cat([value.flatten() for value in (*self.masters.values(), *narrow)]).sum())
+        self._doubts.append(torch.cat([value.flatten() for value in (*self.masters.values(), *brought)]).sum())
 
     def _bring(self) -> list[Tensor]:
-        """The masters' values, into those parameters that are narrower; returns these."""
-        narrow: list[Tensor] = [self.params[name] for name in self._narrow]
-        if narrow:
-            torch._foreach_copy_(narrow, [self.masters[name] for name in self._narrow])
+        """The masters' values, into those parameters that are not masters themselves; returns these."""
+        apart: list[Tensor] = [self.params[name] for name in self._apart]
+        if apart:
+            torch._foreach_copy_(apart, [self.masters[name] for name in self._apart])
         torch.clear_autocast_cache()  # or a surrounding autocast would go on with the old values
-        return narrow
+        return apart
 
     def forget_doubts(self) -> None:
         """What was published has been taken back: whether it was finite is nobody's concern any more."""
@@ -124,7 +125,18 @@ class Weights:
         return torch.stack(terms).sum()
 
 
-def like(master: Tensor, grad: Tensor) -> Tensor:
-    if grad.dtype == master.dtype and grad.stride() == master.stride():
-        return grad
-    return torch.empty_like(master).copy_(grad)
+def widened(p: Tensor) -> torch.dtype:
+    """What a parameter is stepped in: a step of 1e-5 on a bfloat16 weight of 1 would be rounded away."""
+    return torch.promote_types(p.dtype, torch.float32)
+
+
+def dense(p: Tensor) -> bool:
+    """Whether its values lie side by side in memory, as the kernel that steps them takes it."""
+    return torch.empty_like(p).stride() == p.stride()
+
+
+def like(master: Tensor, value: Tensor) -> Tensor:
+    """The same numbers as they lie in the master."""
+    if value.dtype == master.dtype and value.stride() == master.stride():
+        return value
+    return torch.empty_like(master).copy_(value)
