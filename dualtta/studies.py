@@ -99,8 +99,7 @@ BEARABLE: tuple[Settings, ...] = (
 BOUNDED: dict[float, tuple[Settings, ...]] = {
     0.3: (
         {},
-        {"anchor": 0.01},
-        {"anchor": 0.03},
+        {"anchor": 0.01},  # 0.03 is the default
         {"anchor": 0.1},
         {"reduction": "backed"},
         {"reduction": "backed", "cautious": 0.0, "lr": 2.0},
