@@ -62,6 +62,7 @@ def run(
     from dualtta.grid import Place
     from dualtta.launch import default_jobs
     from dualtta.naming import nearest
+    from dualtta.outdated import said
     from dualtta.plan import show_plan
     from dualtta.running import overview, run_plan
     from dualtta.setups import Options
@@ -109,6 +110,8 @@ def run(
             print(NOTES[experiment])
         print(f"{result.computed} cells computed, {result.skipped} were there already; records in {place.out}")
         print(look_at(place.out, root, made=experiment in REPORTED and bool(result.records)))
+    for line in said(result.records):
+        print(f"dualtta: {line}", file=sys.stderr)
     for title, reason in result.failed.items():
         print(f"dualtta: failed: {title}: {reason}", file=sys.stderr)
     return 1 if result.failed else 0

@@ -1,0 +1,32 @@
+"""Records made with other defaults than a method has now: a cell is named by what was asked for, without the defaults."""
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from dualtta.methods import METHODS, make_method, settings
+from dualtta.records import Record
+
+
+def outdated(about: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """By setting, what a record (its cell.json) was made with and what its method takes today."""
+    asked, was = about["cell"]["method"], about["method"]
+    name = asked["name"]
+    if name not in METHODS:  # a plugin's that is not here
+        return {}
+    own = {spec.name for spec in dataclasses.fields(METHODS[name])}
+    now = settings(make_method(name, **{key: value for key, value in asked.items() if key in own}))
+    now = json.loads(json.dumps({**now, "statistics": METHODS[name].statistics}))
+    same = {*asked, "preserve"} if "layer" in asked else set(asked)
+    return {key: (was[key], value) for key, value in now.items() if key in was and was[key] != value and key not in same}
+
+
+def said(records: Iterable[Record]) -> list[str]:
+    """One line for each method whose records are not of today's defaults."""
+    found: Counter[str] = Counter()
+    for record in records:
+        changed = ", ".join(f"{key} {was}, now {now}" for key, (was, now) in outdated(record.cell).items())
+        found[f"{record.cell['method']['name']} that were there have other defaults ({changed})"] += bool(changed)
+    return [f"{count} records of {words}: run into another folder for today's" for words, count in found.items() if count]
