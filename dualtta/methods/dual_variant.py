@@ -29,7 +29,7 @@ KEPT = 512  # drops that a quantile is taken over: eight batches of 64 follow a 
 KEEP = 0.9  # of a moving average at each step, as EATA and SAR have it
 WINDOW, PRIOR, HORIZON = 64, 640, 6400  # samples: what is recent, what equal shares count for at first, what all is at most
 STEPS = 10  # that a momentum of 0.9 averages
-LEAN = 0.03  # of the way back to the source after a step: whatever the stream, no further from it than 33 steps
+LEAN = 0.03  # of the way back to the source after a step of the sum: however long the stream, no further from it than 33 steps
 RAREST = 10.0  # how many times a rare class may count: one wrong guess in a class never seen must not drown the batch
 
 
