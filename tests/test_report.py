@@ -5,6 +5,7 @@ import io
 import json
 import re
 import shutil
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -82,6 +83,18 @@ def test_latex_is_booktabs_with_the_best_in_bold_and_everything_escaped():
     assert tex("_{x}^2 100 %") == r"\_\{x\}\textasciicircum{}2 100 \%"
     assert text.count("{") - text.count("}") == text.count(r"\{") - text.count(r"\}")
     assert "\x1b" not in text
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="no pdflatex here")
+def test_latex_compiles_and_no_table_is_wider_than_a_line(tmp_path):
+    tables = [NASTY, replace(NASTY, name="broad", header=("method", HOSTILE * 3)), *tables_of(DEMO).values()]
+    packages = "\\documentclass{article}\n\\usepackage{booktabs,amssymb,graphicx}\n"
+    body = "\n".join(to_latex(table) + r"\clearpage" for table in tables)
+    (tmp_path / "t.tex").write_text(f"{packages}\\begin{{document}}\n{body}\n\\end{{document}}\n")
+    words = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, errors="replace", check=False, timeout=120)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert not re.findall(r"Overfull .hbox \((.*)pt too wide\) in paragraph", done.stdout)
 
 
 def test_csv_has_a_line_a_value_in_full_precision():

@@ -129,18 +129,18 @@ TEX = {
 
 
 def to_latex(table: Table) -> str:
-    """A floating table with booktabs rules: needs \\usepackage{booktabs,amssymb}, and graphicx for wide ones."""
+    """A floating table with booktabs rules, no wider than a line: needs \\usepackage{booktabs,amssymb,graphicx}."""
     columns = "l" + "".join("l" if _is_text(table, i) else "r" for i in range(len(table.header) - 1))
     wide = len(table.header) > 7
     lines = [r"\begin{table" + ("*" if wide else "") + "}", r"\centering", rf"\caption{{{tex(table.title)}}}"]
     lines.append(rf"\label{{tab:{table.name}}}")
-    lines += [r"\resizebox{\linewidth}{!}{%"] if wide else []
+    lines.append(r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%")
     lines += [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", f"{' & '.join(map(tex, table.header))} \\\\", r"\midrule"]
     everywhere = common(table)
     for row in table.rows:
         values = [tex(v) if isinstance(v, str) else _tex_value(v, table.digits, everywhere) for v in row.values]
         lines.append(f"{' & '.join([tex(row.label), *values])} \\\\")
-    lines += [r"\bottomrule", r"\end{tabular}" + ("}" if wide else "")]
+    lines += [r"\bottomrule", r"\end{tabular}}"]
     if table.notes:
         lines += ["", r"\smallskip", r"\raggedright\footnotesize"]
         lines += [rf"{tex(line)}\\" for line in notes_text(table)]
