@@ -15,6 +15,7 @@ from dualtta.running import Plan
 from dualtta.setups import BENCHMARKS, IMAGENET_C, NINE, SAFE, SIX, Options, Setup, imagenet, wanted
 from dualtta.source import make_source
 from dualtta.studies import STUDIES
+from dualtta.trials import TRIALS
 
 
 def benchmarks(options: Options) -> Plan:
@@ -194,4 +195,5 @@ EXPERIMENTS: dict[str, Callable[[Options], Plan]] = {
     "quadrants": quadrants,
     "debug": debug,
     **STUDIES,
+    **TRIALS,
 }

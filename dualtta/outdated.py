@@ -25,8 +25,11 @@ def outdated(about: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
 
 def said(records: Iterable[Record]) -> list[str]:
     """One line for each method whose records are not of today's defaults."""
-    found: Counter[str] = Counter()
-    for record in records:
-        changed = ", ".join(f"{key} {was}, now {now}" for key, (was, now) in outdated(record.cell).items())
-        found[f"{record.cell['method']['name']} that were there have other defaults ({changed})"] += bool(changed)
-    return [f"{count} records of {words}: run into another folder for today's" for words, count in found.items() if count]
+    changed = [(record.cell["method"]["name"], outdated(record.cell)) for record in records]
+    found = Counter(
+        (name, ", ".join(f"{key} {was}, now {now}" for key, (was, now) in some.items())) for name, some in changed if some
+    )
+    return [
+        f"other defaults in {count} of the records of {name} that were there ({words}): run into another folder for today's"
+        for (name, words), count in found.items()
+    ]

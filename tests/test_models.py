@@ -208,11 +208,8 @@ class Odd(nn.Module):
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_gradients_of_any_layout_are_stepped_as_torch_steps_them(momentum):
     def loss(model):
-        turned, part = (
-            (model.turned * torch.arange(6.0).reshape(2, 3)).sum(),
-            (model.part * torch.arange(4.0).reshape(2, 2)).sum(),
-        )
-        return model.flat.sum() + turned + part + model.narrow.float().sum()
+        turned, part = model.turned * torch.arange(6.0).reshape(2, 3), model.part * torch.arange(4.0).reshape(2, 2)
+        return model.flat.sum() + turned.sum() + part.sum() + model.narrow.float().sum()
 
     ours, theirs = Odd(), Odd()
     theirs.narrow.data = theirs.narrow.data.float()

@@ -40,6 +40,6 @@ def test_a_run_over_older_records_says_so_and_leaves_them(tmp_path, capsys):
     assert main(words) == 0
     said = capsys.readouterr()
     assert "0 cells computed" in said.out
-    line = "1 records of dualtta that were there have other defaults (tau_sp 0.5, now 0.7): run into another folder for today's"
-    assert f"dualtta: {line}" in said.err.splitlines()
+    found = "other defaults in 1 of the records of dualtta that were there (tau_sp 0.5, now 0.7)"
+    assert f"dualtta: {found}: run into another folder for today's" in said.err.splitlines()
     assert json.loads(cells[0].read_text()) == record

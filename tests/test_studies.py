@@ -16,7 +16,8 @@ from dualtta.report.acceptance import accept
 from dualtta.report.gather import gather
 from dualtta.report.matching import parse_side
 from dualtta.setups import Options
-from dualtta.studies import BOUNDED, CANDIDATE, CHANGES, LEANING, MINUS, REMEDIES, STATISTICS, STUDIES
+from dualtta.studies import CHANGES, MINUS, REMEDIES, STUDIES
+from dualtta.trials import BOUNDED, CANDIDATE, LEANING, STATISTICS, TRIALS
 
 sys.path.insert(0, str(Path(__file__).parent))
 from made_records import baselines, write
@@ -166,7 +167,7 @@ def test_a_plan_without_cells_is_said_in_one_line(tmp_path, capsys):
 
 
 def test_every_study_says_what_it_is_and_its_command():
-    for name, study in STUDIES.items():
+    for name, study in {**STUDIES, **TRIALS}.items():
         assert f"dualtta run {name}" in study.__doc__
         assert "Reported" in study.__doc__ or "reported" in study.__doc__
 
