@@ -76,7 +76,9 @@ RECIPES: dict[str, Recipe] = {
     "pacs": Recipe(epochs=30, holdout=0.1),
     "office_home": Recipe(epochs=30, holdout=0.1),
     "cifar10": _CIFAR,
-    "cifar10/vit_small_cifar": replace(_CIFAR, optimizer="adamw", epochs=100, lr=1e-3, weight_decay=0.05, warmup=5, augment=CUT),
+    "cifar10/vit_small_cifar": replace(
+        _CIFAR, optimizer="adamw", epochs=100, lr=1e-3, weight_decay=0.05, warmup=5, augment=CUT
+    ),
     "digits": _TINY,
     "colored_digits": replace(_TINY, preprocess="colored_mnist"),
 }
