@@ -38,7 +38,8 @@ def prepare(src: str | Path, dst: str | Path, progress: Progress = iter) -> list
             content = work / "content"
             content.mkdir()
             unpack(progress(entries), content)
-        found = recognise(content)
+        # beside MNIST's files in a folder of the user's other datasets may lie: those are read where they are, and not ours to move
+        found = [one for one in recognise(content) if archives or one.layout is MNIST]
         if not found:
             raise ValueError(f"{src} holds no dataset that is recognised; {_holds(entries)}")
         made = work / "made"
