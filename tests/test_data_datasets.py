@@ -353,3 +353,9 @@ def test_grey_palette_and_transparent_images_come_as_rgb(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert {data.image(i).mode for i in range(len(data))} == {"RGB"}
+
+
+def test_grey_images_of_16_bits_keep_their_shades(tmp_path):
+    shades = np.arange(0, 65536, 4096, dtype=np.uint16).reshape(4, 4)
+    Image.fromarray(shades).save(layouts.picture(tmp_path / "deep" / "x.png"))
+    assert (np.asarray(open_dataset("folder", tmp_path).image(0)) == (shades >> 8)[..., None]).all()
