@@ -258,6 +258,15 @@ def test_grey_palette_and_transparent_images_become_rgb(tmp_path):
     assert find_images(tmp_path) == ["1.png", "CMYK.jpg", "L.png", "P.png", "RGBA.png"]
 
 
+def test_no_interpreter_is_started_for_what_only_bears_an_images_name(tmp_path, monkeypatch):
+    (tmp_path / "x.jpg").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n")
+    started = []
+    monkeypatch.setattr("PIL.EpsImagePlugin.Ghostscript", lambda *given: started.append(given))
+    with pytest.raises(ValueError, match="not an image"):
+        read(tmp_path / "x.jpg", "keep")
+    assert not started
+
+
 def test_neither_help_nor_the_workers_import_torch(source, tmp_path):
     code = (
         "import sys, dualtta.data.corrupt, dualtta.data.workers\n"

@@ -30,6 +30,7 @@ from dualtta.corruptions import (
     find_frost,
     rng_for,
 )
+from dualtta.data.images import FORMATS, open_image
 from dualtta.data.workers import run, stopping
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".webp")
@@ -156,8 +157,9 @@ def corrupt_image(recipe: Recipe, index: int, image: str) -> Made:
         return Made(image, skipped=skipped)
     try:
         pixels = read(recipe.source / image, recipe.size)
-    except Exception as error:  # on a damaged file Pillow may raise almost anything
-        return Made(image, skipped=skipped, error=f"{type(error).__name__}: {error}")
+    except (ValueError, MemoryError) as error:
+        why = str(error).removeprefix(f"{recipe.source / image}: ") or "too large for the memory"
+        return Made(image, skipped=skipped, error=why)
     written = 0
     for name, severity in missing:
         if stopping():
@@ -174,8 +176,7 @@ def corrupt_image(recipe: Recipe, index: int, image: str) -> Made:
 
 def read(path: Path, size: Size) -> Bytes:
     """An image as RGB bytes: scaled by the shorter side and cut out of the middle, as for a net, or as it is."""
-    with Image.open(path) as opened:
-        picture = opened.convert("RGB")
+    picture = open_image(path, (*FORMATS, "PPM"))
     if size != "keep":
         shorter = round(size * 256 / 224)
         scale = shorter / min(picture.size)
