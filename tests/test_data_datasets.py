@@ -62,6 +62,17 @@ def test_any_folder_of_domains_or_of_classes(tmp_path):
     assert (flat.domains, flat.classes, len(flat)) == (("all",), ("dog",), 1)
 
 
+def test_a_stray_image_does_not_make_classes_of_domains_nor_a_stray_folder_domains_of_classes(tmp_path):
+    layouts.pacs(tmp_path / "domains", each=1)
+    layouts.picture(tmp_path / "domains" / "photo" / "cover.jpg")
+    whole = open_dataset("folder", tmp_path / "domains")
+    assert (len(whole.domains), len(whole.classes), len(whole)) == (4, 7, 28)
+    for name in ("cat/1.jpg", "dog/1.jpg", "dog/drafts/1.jpg"):
+        layouts.picture(tmp_path / "classes" / name)
+    flat = open_dataset("folder", tmp_path / "classes")
+    assert (flat.domains, flat.classes, len(flat)) == (("all",), ("cat", "dog"), 2)
+
+
 @pytest.mark.parametrize(("split", "size"), [("train", 12), ("val", 12), ("test", 12), ("all", 36)])
 def test_waterbirds(tmp_path, split, size):
     data = open_dataset("waterbirds", layouts.waterbirds(tmp_path, each=3), split=split)
