@@ -83,6 +83,15 @@ def test_waterbirds(tmp_path, split, size):
     assert (data.group // 2 == data.labels).all()
 
 
+def test_a_split_without_images_is_refused_by_its_name(tmp_path):
+    table = layouts.waterbirds(tmp_path) / "metadata.csv"
+    rows = table.read_text().splitlines()
+    table.write_text("\n".join(row for row in rows if row.split(",")[3] != "1"))
+    assert len(open_dataset("waterbirds", tmp_path)) == 4
+    with pytest.raises(ValueError, match="has no images of val"):
+        open_dataset("waterbirds", tmp_path, split="val")
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_colored_mnist_from_idx_files_gzipped_or_not(tmp_path, packed):
     data = open_dataset("colored_mnist", layouts.mnist(tmp_path, packed=packed), split="all")
