@@ -314,6 +314,8 @@ def spoil(path, data=b""):
         ("cifar10_c", layouts.cifar10_c, lambda r: (r / "fog.npy").unlink(), "lacks fog.npy"),
         ("cifar10_c", layouts.cifar10_c, lambda r: np.save(r / "fog.npy", np.zeros(3)), "float64 of"),
         ("cifar10_c", layouts.cifar10_c, lambda r: spoil(r / "fog.npy", b""), "an empty file"),
+        ("cifar10_c", layouts.cifar10_c, lambda r: np.save(r / "labels.npy", np.arange(10)), "the same labels five times"),
+        ("cifar10_c", layouts.cifar10_c, lambda r: np.save(r / "labels.npy", np.float64(3)), "the same labels five times"),
         ("imagenet", layouts.imagenet, lambda r: (r / "n99999999").mkdir(), "no ImageNet class: n99999999"),
         ("imagenet_c", layouts.imagenet_c, lambda r: (r / "noise/shot_noise").rename(r / "noise/shot"), "lacks shot_noise"),
     ],
@@ -352,10 +354,14 @@ def test_a_folder_that_is_not_there_or_not_given_is_said_so(tmp_path):
 def test_numbers_and_names_must_fit():
     with pytest.raises(ValueError, match="labels must be"):
         ArrayDataset(np.zeros((1, 2, 2), np.uint8), [3], ["a"])
+    with pytest.raises(ValueError, match="labels must be"):
+        ArrayDataset(np.zeros((1, 2, 2), np.uint8), [0.7], ["a"])
     with pytest.raises(ValueError, match="one of each per image"):
         ArrayDataset(np.zeros((1, 2, 2), np.uint8), [0], ["a"], domain=[0, 0])
     with pytest.raises(ValueError, match="as many images"):
         ArrayDataset(np.zeros((2, 2, 2), np.uint8), [0], ["a"])
+    with pytest.raises(ValueError, match=r"\(N, H, W, 3\)"):
+        ArrayDataset(np.zeros((1, 3, 32, 32), np.uint8), [0], ["a"])
 
 
 def test_an_image_that_does_not_open_is_named(tmp_path):
