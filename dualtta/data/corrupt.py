@@ -30,13 +30,12 @@ from dualtta.corruptions import (
     find_frost,
     rng_for,
 )
-from dualtta.data.images import FORMATS, open_image
+from dualtta.data.images import FORMATS, LARGEST, open_image
 from dualtta.data.workers import run, stopping
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".webp")
 QUALITY = 85
 RECORD = "corrupt.json"
-MOST = 10**8  # pixels of a scaled image: one of 1 x 10,000 would fill the memory
 
 Size = int | Literal["keep"]
 Bytes = NDArray[np.uint8]
@@ -181,7 +180,7 @@ def read(path: Path, size: Size) -> Bytes:
         shorter = round(size * 256 / 224)
         scale = shorter / min(picture.size)
         width, height = (shorter if side == min(picture.size) else int(side * scale) for side in picture.size)
-        if width * height > MOST:
+        if width * height > LARGEST:
             raise ValueError(f"{picture.width} x {picture.height} is too narrow to scale to {size}")
         picture = picture.resize((width, height), Image.Resampling.BILINEAR)
         left, top = round((width - size) / 2), round((height - size) / 2)
