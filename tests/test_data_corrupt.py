@@ -143,6 +143,17 @@ def opens(path: Path) -> bool:
     return True
 
 
+def test_a_disk_that_fills_within_an_image_leaves_nothing_of_it(source, tmp_path):
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600)); from dualtta.cli import main\n"
+        f"sys.exit(main(['data', 'corrupt', {str(source)!r}, {str(tmp_path / 'target')!r}, '--workers', '1',"
+        " '--corruptions', 'gaussian_noise', '--size', '64']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr.strip()) == (2, "dualtta: [Errno 27] File too large")
+    assert [path.name for path in (tmp_path / "target").rglob("*") if path.is_file()] == [RECORD]
+
+
 def test_unreadable_images_are_named_and_the_others_written(source, tmp_path):
     whole = (source / "n00/img_0.png").read_bytes()
     (source / "n00/img_0.png").write_bytes(whole[: len(whole) // 2])

@@ -7,6 +7,7 @@ settings, so that a later run goes on only where it would draw the same. Torch i
 """
 
 import hashlib
+import io
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -189,7 +190,9 @@ def read(path: Path, size: Size) -> Bytes:
 
 
 def save(pixels: Bytes, path: Path) -> None:
-    Image.fromarray(pixels).save(path, "JPEG", quality=QUALITY, optimize=True)
+    encoded = io.BytesIO()  # given a file, Pillow takes a write cut short by a full disk for a whole one
+    Image.fromarray(pixels).save(encoded, "JPEG", quality=QUALITY, optimize=True)
+    path.write_bytes(encoded.getvalue())
 
 
 def replace(path: Path, write: Callable[[Path], object]) -> None:
