@@ -250,7 +250,9 @@ def test_a_target_begun_otherwise_is_refused(source, tmp_path):
         prepare(recipe)
 
 
-@pytest.mark.parametrize(("given", "size"), [((500, 375), 224), ((375, 500), 224), ((40, 300), 224), ((64, 64), 32)])
+@pytest.mark.parametrize(
+    ("given", "size"), [((500, 375), 224), ((375, 500), 224), ((40, 300), 224), ((98, 196), 224), ((64, 64), 32)]
+)
 def test_images_are_scaled_and_cut_as_torchvision_does(tmp_path, given, size):
     import torchvision.transforms as torchvision
 

@@ -179,8 +179,7 @@ def read(path: Path, size: Size) -> Bytes:
     picture = open_image(path, (*FORMATS, "PPM"))
     if size != "keep":
         shorter = round(size * 256 / 224)
-        scale = shorter / min(picture.size)
-        width, height = (shorter if side == min(picture.size) else int(side * scale) for side in picture.size)
+        width, height = (shorter * side // min(picture.size) for side in picture.size)
         if width * height > LARGEST:
             raise ValueError(f"{picture.width} x {picture.height} is too narrow to scale to {size}")
         picture = picture.resize((width, height), Image.Resampling.BILINEAR)
