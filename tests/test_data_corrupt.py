@@ -143,6 +143,17 @@ def opens(path: Path) -> bool:
     return True
 
 
+def test_a_disk_that_fills_within_an_image_leaves_nothing_of_it(source, tmp_path):
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600)); from dualtta.cli import main\n"
+        f"sys.exit(main(['data', 'corrupt', {str(source)!r}, {str(tmp_path / 'target')!r}, '--workers', '1',"
+        " '--corruptions', 'gaussian_noise', '--size', '64']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr.strip()) == (2, "dualtta: [Errno 27] File too large")
+    assert [path.name for path in (tmp_path / "target").rglob("*") if path.is_file()] == [RECORD]
+
+
 def test_unreadable_images_are_named_and_the_others_written(source, tmp_path):
     whole = (source / "n00/img_0.png").read_bytes()
     (source / "n00/img_0.png").write_bytes(whole[: len(whole) // 2])
@@ -239,7 +250,9 @@ def test_a_target_begun_otherwise_is_refused(source, tmp_path):
         prepare(recipe)
 
 
-@pytest.mark.parametrize(("given", "size"), [((500, 375), 224), ((375, 500), 224), ((40, 300), 224), ((64, 64), 32)])
+@pytest.mark.parametrize(
+    ("given", "size"), [((500, 375), 224), ((375, 500), 224), ((40, 300), 224), ((98, 196), 224), ((64, 64), 32)]
+)
 def test_images_are_scaled_and_cut_as_torchvision_does(tmp_path, given, size):
     import torchvision.transforms as torchvision
 
@@ -256,6 +269,15 @@ def test_grey_palette_and_transparent_images_become_rgb(tmp_path):
         Image.new(mode, (20, 30)).save(path)
         assert read(path, "keep").shape == (30, 20, 3)
     assert find_images(tmp_path) == ["1.png", "CMYK.jpg", "L.png", "P.png", "RGBA.png"]
+
+
+def test_no_interpreter_is_started_for_what_only_bears_an_images_name(tmp_path, monkeypatch):
+    (tmp_path / "x.jpg").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n")
+    started = []
+    monkeypatch.setattr("PIL.EpsImagePlugin.Ghostscript", lambda *given: started.append(given))
+    with pytest.raises(ValueError, match="not an image"):
+        read(tmp_path / "x.jpg", "keep")
+    assert not started
 
 
 def test_neither_help_nor_the_workers_import_torch(source, tmp_path):

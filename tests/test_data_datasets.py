@@ -62,6 +62,17 @@ def test_any_folder_of_domains_or_of_classes(tmp_path):
     assert (flat.domains, flat.classes, len(flat)) == (("all",), ("dog",), 1)
 
 
+def test_a_stray_image_does_not_make_classes_of_domains_nor_a_stray_folder_domains_of_classes(tmp_path):
+    layouts.pacs(tmp_path / "domains", each=1)
+    layouts.picture(tmp_path / "domains" / "photo" / "cover.jpg")
+    whole = open_dataset("folder", tmp_path / "domains")
+    assert (len(whole.domains), len(whole.classes), len(whole)) == (4, 7, 28)
+    for name in ("cat/1.jpg", "dog/1.jpg", "dog/drafts/1.jpg"):
+        layouts.picture(tmp_path / "classes" / name)
+    flat = open_dataset("folder", tmp_path / "classes")
+    assert (flat.domains, flat.classes, len(flat)) == (("all",), ("cat", "dog"), 2)
+
+
 @pytest.mark.parametrize(("split", "size"), [("train", 12), ("val", 12), ("test", 12), ("all", 36)])
 def test_waterbirds(tmp_path, split, size):
     data = open_dataset("waterbirds", layouts.waterbirds(tmp_path, each=3), split=split)
@@ -70,6 +81,15 @@ def test_waterbirds(tmp_path, split, size):
     assert data.classes == ("landbird", "waterbird")
     assert set(data.group_counts().values()) == {size // 4}
     assert (data.group // 2 == data.labels).all()
+
+
+def test_a_split_without_images_is_refused_by_its_name(tmp_path):
+    table = layouts.waterbirds(tmp_path) / "metadata.csv"
+    rows = table.read_text().splitlines()
+    table.write_text("\n".join(row for row in rows if row.split(",")[3] != "1"))
+    assert len(open_dataset("waterbirds", tmp_path)) == 4
+    with pytest.raises(ValueError, match="has no images of val"):
+        open_dataset("waterbirds", tmp_path, split="val")
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -294,6 +314,8 @@ def spoil(path, data=b""):
         ("cifar10_c", layouts.cifar10_c, lambda r: (r / "fog.npy").unlink(), "lacks fog.npy"),
         ("cifar10_c", layouts.cifar10_c, lambda r: np.save(r / "fog.npy", np.zeros(3)), "float64 of"),
         ("cifar10_c", layouts.cifar10_c, lambda r: spoil(r / "fog.npy", b""), "an empty file"),
+        ("cifar10_c", layouts.cifar10_c, lambda r: np.save(r / "labels.npy", np.arange(10)), "the same labels five times"),
+        ("cifar10_c", layouts.cifar10_c, lambda r: np.save(r / "labels.npy", np.float64(3)), "the same labels five times"),
         ("imagenet", layouts.imagenet, lambda r: (r / "n99999999").mkdir(), "no ImageNet class: n99999999"),
         ("imagenet_c", layouts.imagenet_c, lambda r: (r / "noise/shot_noise").rename(r / "noise/shot"), "lacks shot_noise"),
     ],
@@ -332,10 +354,14 @@ def test_a_folder_that_is_not_there_or_not_given_is_said_so(tmp_path):
 def test_numbers_and_names_must_fit():
     with pytest.raises(ValueError, match="labels must be"):
         ArrayDataset(np.zeros((1, 2, 2), np.uint8), [3], ["a"])
+    with pytest.raises(ValueError, match="labels must be"):
+        ArrayDataset(np.zeros((1, 2, 2), np.uint8), [0.7], ["a"])
     with pytest.raises(ValueError, match="one of each per image"):
         ArrayDataset(np.zeros((1, 2, 2), np.uint8), [0], ["a"], domain=[0, 0])
     with pytest.raises(ValueError, match="as many images"):
         ArrayDataset(np.zeros((2, 2, 2), np.uint8), [0], ["a"])
+    with pytest.raises(ValueError, match=r"\(N, H, W, 3\)"):
+        ArrayDataset(np.zeros((1, 3, 32, 32), np.uint8), [0], ["a"])
 
 
 def test_an_image_that_does_not_open_is_named(tmp_path):
@@ -353,3 +379,9 @@ def test_grey_palette_and_transparent_images_come_as_rgb(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert {data.image(i).mode for i in range(len(data))} == {"RGB"}
+
+
+def test_grey_images_of_16_bits_keep_their_shades(tmp_path):
+    shades = np.arange(0, 65536, 4096, dtype=np.uint16).reshape(4, 4)
+    Image.fromarray(shades).save(layouts.picture(tmp_path / "deep" / "x.png"))
+    assert (np.asarray(open_dataset("folder", tmp_path).image(0)) == (shades >> 8)[..., None]).all()

@@ -192,6 +192,13 @@ def test_an_image_that_does_not_open_is_named_also_from_a_worker(tmp_path):
         assert "\n" not in str(caught.value)
 
 
+def test_an_image_too_narrow_to_scale_is_named_instead_of_filling_the_memory(tmp_path):
+    Image.new("RGB", (1, 8000)).save(layouts.picture(tmp_path / "lines" / "x.png"))
+    data = open_dataset("folder", tmp_path)
+    with pytest.raises(ValueError, match=r"x\.png: 1 x 8000 pixels are too narrow to scale to 224"):
+        list(load(data, make_scenario("mild").stream(data), PREPROCESS["imagenet"], workers=0))
+
+
 def test_jpeg_png_and_webp_are_read(tmp_path):
     for kind in ("jpg", "png", "webp"):
         layouts.picture(tmp_path / "a" / f"{kind}.{kind}", size=(8, 8))

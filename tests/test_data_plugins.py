@@ -56,6 +56,25 @@ def test_a_package_registers_its_dataset(tmp_path):
     assert set(listed["scenarios"]) >= {"mild", "imbalanced", "mixed", "continual", "correlated", "single"}
 
 
+def test_what_is_registered_as_something_that_it_is_not_does_no_harm(tmp_path):
+    (tmp_path / "my_mistakes.py").write_text("number = 3\n\nclass Net:\n    pass\n")
+    (tmp_path / "my_script.py").write_text("raise SystemExit(3)\n")
+    info = tmp_path / "my_mistakes-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-mistakes\nVersion: 1.0\n")
+    kinds = {"datasets": ("number", "Net.x"), "models": ("number", "Net"), "methods": ("number", "Net")}
+    entries = [f"[dualtta.{kind}]\na = my_mistakes:{a}\nb = my_mistakes:{b}\nc = my_script:x" for kind, (a, b) in kinds.items()]
+    (info / "entry_points.txt").write_text("\n".join(entries))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.getcwd()])}
+    done = run("-m", "dualtta", "list", "--json", env=environment)
+    assert done.returncode == 0, done.stderr
+    listed = json.loads(done.stdout)
+    assert not {"a", "b", "c"} & (set(listed["datasets"]) | set(listed["models"]) | set(listed["methods"]))
+    for kind in kinds:
+        for name in "abc":
+            assert f"the {kind[:-1]} {name!r} of my_" in done.stderr
+
+
 @pytest.mark.parametrize("args", [["--help"], ["data", "--help"], ["data", "check", "--help"], ["data", "prepare", "--help"]])
 def test_help_is_enough_and_waits_for_nothing(args):
     code = (

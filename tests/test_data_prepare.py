@@ -98,6 +98,30 @@ def test_mnists_files_gzipped_come_out_as_torchvision_lays_them_out(tmp_path, do
     assert content(tmp_path / "out") == content(plain)
 
 
+@pytest.mark.parametrize("damaged", [False, True])
+def test_datasets_that_lie_beside_mnists_files_stay_where_they_are(tmp_path, damaged):
+    layouts.pacs(tmp_path / "src" / "a_pacs")
+    raw = layouts.mnist(tmp_path / "src" / "mnist", packed=True) / "MNIST" / "raw"
+    if damaged:
+        images = raw / "train-images-idx3-ubyte.gz"
+        images.write_bytes(gzip.compress(gzip.decompress(images.read_bytes())[:-5]))
+    before = content(tmp_path / "src")
+    assert main(["data", "prepare", str(tmp_path / "src"), str(tmp_path / "out")]) == (2 if damaged else 0)
+    assert content(tmp_path / "src") == before
+    if not damaged:
+        assert [(one.dataset, one.path) for one in check_folder(tmp_path / "out")] == [("colored_mnist", str(tmp_path / "out"))]
+
+
+def test_the_folder_one_is_in_is_refused_before_anything_is_unpacked(tmp_path, monkeypatch, capsys):
+    archive = zipped(layouts.pacs(tmp_path / "p"), tmp_path / "a.zip")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for name in (".", str(tmp_path / "here")):
+        assert main(["data", "prepare", str(archive), name]) == 2
+        assert "name a folder to make in it" in capsys.readouterr().err
+    assert not list((tmp_path / "here").iterdir())
+
+
 def test_several_datasets_in_one_folder_of_archives_get_a_folder_each(tmp_path):
     (tmp_path / "src").mkdir()
     tarred(layouts.pacs(tmp_path / "PACS"), tmp_path / "src" / "pacs.tar")

@@ -24,7 +24,7 @@ import dualtta as package
 from dualtta.cli import main
 from dualtta.data import Preprocess
 from dualtta.deploy import adapt_folder
-from dualtta.deploy.model import open_deployed, parse_method
+from dualtta.deploy.model import open_deployed, parse_method, read_classes
 from dualtta.deploy.predictions import COLUMNS, Predictions
 from dualtta.models.zoo import MODELS
 
@@ -332,11 +332,14 @@ def test_rows_are_written_all_or_none(tmp_path, monkeypatch):
 
 def test_class_names_come_from_a_file_or_from_the_source_model(photos, weights, tmp_path, capsys):
     names = tmp_path / "classes.txt"
-    names.write_text("\n".join(f"kind {number}" for number in range(10)))
+    names.write_text("\ufeff" + "\n".join(f"kind {number}" for number in range(10)), encoding="utf-8")  # as Notepad saves it
+    assert read_classes(str(names)) == (10, tuple(f"kind {number}" for number in range(10)))
     assert main(arguments(photos, weights, tmp_path / "p.csv", "--classes", names)) == 0
     row = rows_of(tmp_path / "p.csv")[0]
     assert row["name"] == f"kind {row['class']}"
     capsys.readouterr()
+    assert main(arguments(photos, weights, tmp_path / "p.csv", "--resume")) == 2  # the other rows would have no names
+    assert "saved with class_names" in capsys.readouterr().err
 
 
 def test_a_trained_source_brings_its_preprocessing_and_class_names(tmp_path):

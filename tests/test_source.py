@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+import layouts
 import numpy as np
 import pytest
 import torch
@@ -255,6 +256,16 @@ def test_held_out_images_are_never_trained_on_and_a_limit_is_kept(squares):
     again = open_parts("folder", squares, {"domains": ["night"]}, QUICK, seed=1, limit=20)
     assert [again.train.where(i) for i in range(16)] == [parts.train.where(i) for i in range(16)]
     assert all("night" in parts.train.where(i) for i in range(16))
+
+
+def test_a_limit_draws_the_validation_images_too(tmp_path):
+    layouts.waterbirds(tmp_path, each=10)
+    recipe = Recipe(validation="val")
+    some = open_parts("waterbirds", tmp_path, None, recipe, seed=1, limit=20).validation
+    assert len(some) == 20
+    assert set(some.labels) == {0, 1}  # the table has all land birds first
+    whole = open_parts("waterbirds", tmp_path, None, recipe, seed=1).validation
+    assert [whole.where(i) for i in range(40)] == [whole.base.where(i) for i in range(40)]
 
 
 def test_an_epoch_meets_every_image_once_in_an_order_of_its_own():

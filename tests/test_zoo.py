@@ -86,7 +86,7 @@ def test_weights_come_from_every_accepted_kind_of_file(tmp_path):
     save_file(state, tmp_path / "plain.safetensors")
     torch.save(state, tmp_path / "plain.pt")
     torch.save(state, tmp_path / "legacy.pth", _use_new_zipfile_serialization=False)
-    prefixed = {f"module.{name}": value for name, value in state.items()}
+    prefixed = {f"_orig_mod.module._orig_mod.{name}": value for name, value in state.items()}
     torch.save({"state_dict": prefixed, "epoch": 3, "lr": 0.1}, tmp_path / "nested.pth")
     torch.save(
         {"model": {name: nn.Parameter(v) if v.is_floating_point() else v for name, v in state.items()}}, tmp_path / "p.pt"

@@ -76,7 +76,7 @@ class ArrayDataset(Dataset):
 
     def __init__(self, images: NDArray[Any], labels: ArrayLike, classes: Sequence[str], **others: Any) -> None:
         super().__init__(labels, classes, **others)
-        if images.dtype != np.uint8 or images.ndim not in (3, 4) or len(images) != len(self):
+        if images.dtype != np.uint8 or images.shape[3:] not in ((), (3,)) or images.ndim < 3 or len(images) != len(self):
             given = f"{len(self)} labels and images {images.shape} of {images.dtype}"
             raise ValueError(f"{given}; there must be as many images, of bytes, (N, H, W) or (N, H, W, 3)")
         self.images = images
@@ -108,7 +108,9 @@ class Rows(Dataset):
 
 
 def _numbers(what: str, values: ArrayLike, names: int) -> Ints:
-    numbers = np.asarray(values, np.int64)
-    if numbers.ndim != 1 or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < names):
+    given = np.asarray(values)
+    numbers = given.astype(np.int64)
+    whole = given.dtype.kind != "f" or bool((numbers == given).all())  # 0.7 is no class, and least of all class 0
+    if not whole or numbers.ndim != 1 or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < names):
         raise ValueError(f"{what} must be a list of numbers from 0 to {names - 1}, one per image: there are {names} names")
     return numbers

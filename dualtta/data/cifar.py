@@ -42,7 +42,10 @@ class PublishedCifar10C(Dataset):
 
     def __init__(self, root: Path, corruptions: Sequence[str], severities: Sequence[int]) -> None:
         labels = read_npy(root / "labels.npy")
-        self.size = len(labels) // len(SEVERITIES)
+        self.size = labels.size // len(SEVERITIES)
+        if labels.ndim != 1 or not np.array_equal(labels, np.tile(labels[: self.size], len(SEVERITIES))):
+            # else the rows of one severity would be taken for those of all, as in a copy cut down to the fifth
+            raise ValueError(f"{root / 'labels.npy'} must hold the same labels five times, once for each severity")
         self.arrays = [self._read(root / f"{name}.npy", len(labels)) for name in corruptions]
         self.starts = [(severity - 1) * self.size for severity in severities]
         pairs = [(array, start) for array in range(len(self.arrays)) for start in self.starts]

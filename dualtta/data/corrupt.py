@@ -7,6 +7,7 @@ settings, so that a later run goes on only where it would draw the same. Torch i
 """
 
 import hashlib
+import io
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -30,12 +31,12 @@ from dualtta.corruptions import (
     find_frost,
     rng_for,
 )
+from dualtta.data.images import FORMATS, LARGEST, open_image
 from dualtta.data.workers import run, stopping
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".webp")
 QUALITY = 85
 RECORD = "corrupt.json"
-MOST = 10**8  # pixels of a scaled image: one of 1 x 10,000 would fill the memory
 
 Size = int | Literal["keep"]
 Bytes = NDArray[np.uint8]
@@ -156,8 +157,9 @@ def corrupt_image(recipe: Recipe, index: int, image: str) -> Made:
         return Made(image, skipped=skipped)
     try:
         pixels = read(recipe.source / image, recipe.size)
-    except Exception as error:  # on a damaged file Pillow may raise almost anything
-        return Made(image, skipped=skipped, error=f"{type(error).__name__}: {error}")
+    except (ValueError, MemoryError) as error:
+        why = str(error).removeprefix(f"{recipe.source / image}: ") or "too large for the memory"
+        return Made(image, skipped=skipped, error=why)
     written = 0
     for name, severity in missing:
         if stopping():
@@ -174,13 +176,11 @@ def corrupt_image(recipe: Recipe, index: int, image: str) -> Made:
 
 def read(path: Path, size: Size) -> Bytes:
     """An image as RGB bytes: scaled by the shorter side and cut out of the middle, as for a net, or as it is."""
-    with Image.open(path) as opened:
-        picture = opened.convert("RGB")
+    picture = open_image(path, (*FORMATS, "PPM"))
     if size != "keep":
         shorter = round(size * 256 / 224)
-        scale = shorter / min(picture.size)
-        width, height = (shorter if side == min(picture.size) else int(side * scale) for side in picture.size)
-        if width * height > MOST:
+        width, height = (shorter * side // min(picture.size) for side in picture.size)
+        if width * height > LARGEST:
             raise ValueError(f"{picture.width} x {picture.height} is too narrow to scale to {size}")
         picture = picture.resize((width, height), Image.Resampling.BILINEAR)
         left, top = round((width - size) / 2), round((height - size) / 2)
@@ -189,7 +189,9 @@ def read(path: Path, size: Size) -> Bytes:
 
 
 def save(pixels: Bytes, path: Path) -> None:
-    Image.fromarray(pixels).save(path, "JPEG", quality=QUALITY, optimize=True)
+    encoded = io.BytesIO()  # given a file, Pillow takes a write cut short by a full disk for a whole one
+    Image.fromarray(pixels).save(encoded, "JPEG", quality=QUALITY, optimize=True)
+    path.write_bytes(encoded.getvalue())
 
 
 def replace(path: Path, write: Callable[[Path], object]) -> None:

@@ -57,5 +57,7 @@ class OfficeHome(Folder):
 
 
 def is_flat(root: Path) -> bool:
-    """Whether the folders here hold images rather than folders of images."""
-    return any(images_of(root / name) for name in folders_of(root))
+    """Whether most folders here hold images rather than folders of images: a stray image in a domain decides nothing."""
+    names = folders_of(root)
+    flat = sum(bool(images_of(root / name)) for name in names)
+    return 0 < flat >= sum(any(images_of(root / name / below) for below in folders_of(root / name)) for name in names)

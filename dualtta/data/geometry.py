@@ -6,6 +6,7 @@ import numpy as np
 from PIL import Image
 
 from dualtta.data.base import Picture
+from dualtta.data.images import LARGEST
 
 
 def as_image(picture: Picture) -> Image.Image:
@@ -24,6 +25,8 @@ def fit(picture: Picture, size: int, crop: float, interpolation: Image.Resamplin
         return image
     shorter = math.floor(size / crop)  # rounded as timm does; the longer side as torchvision does
     width, height = (shorter * side // min(image.size) for side in image.size)
+    if width * height > LARGEST:
+        raise ValueError(f"{image.width} x {image.height} pixels are too narrow to scale to {size}")
     if (width, height) != image.size:
         image = image.resize((width, height), interpolation)
     left, top = round((width - size) / 2), round((height - size) / 2)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
@@ -28,12 +29,14 @@ def is_image(name: str) -> bool:
     return name.lower().endswith(SUFFIXES) and not name.startswith(".")
 
 
-def open_image(path: Path) -> Image.Image:
+def open_image(path: Path, formats: tuple[str, ...] = FORMATS) -> Image.Image:
     """The whole image, decoded, in RGB; a ValueError that says what the file is where it is none."""
     try:
-        with Image.open(path, formats=FORMATS) as image:
+        with Image.open(path, formats=formats) as image:
             if image.width * image.height > LARGEST:
                 raise ValueError(f"{image.width} x {image.height} pixels are too many")
+            if image.mode.startswith("I"):  # 16 bits: `convert` would clip them, and all but black come out white
+                return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
             return (image.convert("RGBA") if "transparency" in image.info else image).convert("RGB")
     except MemoryError:
         raise

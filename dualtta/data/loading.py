@@ -56,12 +56,21 @@ class _Pixels(TorchDataset[Tensor | str]):
             return str(error)
 
     def stack(self, number: int) -> Tensor:
-        images = [self.preprocess.pixels(self.dataset.image(int(index))) for index in self.batches[number]]
+        images = [pixels_of(self.dataset, int(index), self.preprocess) for index in self.batches[number]]
         shapes = {tuple(image.shape[1:]) for image in images}
         if len(shapes) > 1:
             sizes = ", ".join(f"{width} x {height}" for height, width in sorted(shapes))
             raise ValueError(f"the images of a batch differ in size ({sizes}): give the preprocessing a size")
         return torch.stack(images)
+
+
+def pixels_of(dataset: Dataset, index: int, preprocess: Preprocess) -> Tensor:
+    """An image as the model would see it, in bytes; a ValueError that names the image where it cannot be made so."""
+    picture = dataset.image(index)  # names it by itself
+    try:
+        return preprocess.pixels(picture)
+    except ValueError as error:
+        raise ValueError(f"{dataset.where(index)}: {error}") from error
 
 
 def load(

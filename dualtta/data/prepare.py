@@ -38,7 +38,8 @@ def prepare(src: str | Path, dst: str | Path, progress: Progress = iter) -> list
             content = work / "content"
             content.mkdir()
             unpack(progress(entries), content)
-        found = recognise(content)
+        # what else lies beside MNIST's files in a folder of the user's own is read where it is, and not ours to move
+        found = [one for one in recognise(content) if archives or one.layout is MNIST]
         if not found:
             raise ValueError(f"{src} holds no dataset that is recognised; {_holds(entries)}")
         made = work / "made"
@@ -86,6 +87,8 @@ def _check_destination(dst: Path) -> None:
         raise ValueError(f"there is no folder {dst.parent} to make {dst.name} in")
     if dst.is_symlink() or (dst.exists() and not (dst.is_dir() and not any(dst.iterdir()))):
         raise ValueError(f"{dst} is there already and is not written over: name another folder")
+    if dst.is_dir() and (dst.samefile(os.curdir) or os.path.ismount(dst)):  # a rename cannot put another in its place
+        raise ValueError(f"{dst} is the folder you are in, or where a disk is mounted: name a folder to make in it")
 
 
 def _check_space(dst: Path, size: int) -> None:

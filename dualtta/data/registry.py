@@ -29,7 +29,7 @@ DATASETS: dict[str, Callable[..., Dataset]] = {
     "folder": Folder,
 }
 
-plug_in(DATASETS, "dataset")
+plug_in(DATASETS, "dataset", lambda found: bool(inspect.signature(found)))  # which says what can be chosen
 
 
 def open_dataset(name: str, root: str | Path | None = None, **choices: Any) -> Dataset:
@@ -52,7 +52,10 @@ def open_dataset(name: str, root: str | Path | None = None, **choices: Any) -> D
             raise ValueError(f"{name} has no setting {key!r}; {nearest(key, known) if known else 'it has none'}")
     if root is None and needs_root(name):
         raise ValueError(f"{name} lies in a folder: say which, as the second argument")
-    return DATASETS[name](**choices) if root is None else DATASETS[name](root, **choices)
+    data = DATASETS[name](**choices) if root is None else DATASETS[name](root, **choices)
+    if not len(data):
+        raise ValueError(f"{name}{f' in {root}' if root is not None else ''} has no images of {', '.join(data.domains)}")
+    return data
 
 
 def settings(name: str) -> dict[str, Any]:

@@ -76,7 +76,8 @@ def adapt_folder(
         raise ValueError(f"save_every must be a number of seconds from 0, not {save_every}")
     files = Files.of(out, state)
     root, paths = find_images(images)
-    run = Run(adapter, files, paths, {"batch_size": batch_size, "origin": origin, "preprocess": preprocess.about()})
+    about = {"batch_size": batch_size, "origin": origin, "preprocess": preprocess.about()}
+    run = Run(adapter, files, paths, about | {"class_names": _names(list(names)) if names else None})
     began, first = time.monotonic(), run.begin(resume)
     saved = -math.inf  # a state after the first batch, so that there is one to go on from
     try:

@@ -58,7 +58,7 @@ def read_classes(given: str | None) -> tuple[int | None, tuple[str, ...] | None]
     if not path.is_file():
         raise ValueError(f"--classes takes a number or a file with a class name a line, and there is no file {path}")
     try:
-        names = tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+        names = tuple(line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip())
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not a text file in UTF-8") from error
     if len(names) < 2:

@@ -32,7 +32,7 @@ METHODS: dict[str, type[Method]] = {
     "dual_variant": DualVariant,
 }
 
-plug_in(METHODS, "method")
+plug_in(METHODS, "method", lambda found: isinstance(found(), Method))
 
 
 def make_method(method: str | Method | type[Method], **hyperparameters: Any) -> Method:

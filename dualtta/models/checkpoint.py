@@ -91,9 +91,8 @@ def _plain(content: Any, path: Path) -> dict[str, Tensor]:
         held = ", ".join(map(str, list(content)[:5])) if isinstance(content, Mapping) else type(content).__name__
         raise ValueError(f"{path} holds no state dict but {held or 'nothing'}: {WAY_OUT}")
     state = {str(name): value for name, value in content.items()}
-    for prefix in PREFIXES:
-        if all(name.startswith(prefix) for name in state):
-            state = {name.removeprefix(prefix): value for name, value in state.items()}
+    while prefix := next((prefix for prefix in PREFIXES if all(name.startswith(prefix) for name in state)), ""):
+        state = {name.removeprefix(prefix): value for name, value in state.items()}  # in whatever order they were wrapped
     return state
 
 

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
 from dualtta.data.base import Dataset, Ints
-from dualtta.data.loading import default_workers
+from dualtta.data.loading import default_workers, pixels_of
 from dualtta.data.preprocess import Preprocess
 
 SMALL = 2**30  # bytes of images that are kept in memory; larger sets are decoded in workers, every epoch anew
@@ -36,7 +36,7 @@ class Images:
 
     @classmethod
     def of(cls, dataset: Dataset, preprocess: Preprocess, augment: str = "none") -> "Images":
-        first = preprocess.pixels(dataset.image(0))
+        first = pixels_of(dataset, 0, preprocess)
         plain = cls(dataset, preprocess, augment, None)
         if first.numel() * len(dataset) > SMALL:
             return plain
@@ -65,7 +65,7 @@ class Images:
         if self.cached is not None:
             found = self.cached[torch.from_numpy(rows).to(self.cached.device)]
         else:
-            found = _stack([self.preprocess.pixels(self.dataset.image(int(i))) for i in rows])
+            found = _stack([pixels_of(self.dataset, int(i), self.preprocess) for i in rows])
         return found if draws is None else AUGMENT[self.augment](found, draws[rows])
 
 

@@ -43,7 +43,8 @@ def open_parts(
     words = "none: all of the source is trained on"
     if recipe.validation is not None:
         other = open_split(dataset, root, choices, recipe.validation)
-        validation, words = Rows(other, np.arange(len(other))[:limit]), f"the split {recipe.validation!r}"
+        some = np.random.default_rng([seed, 1]).permutation(len(other))[:limit]  # the first of a sorted list are of one class
+        validation, words = Rows(other, np.sort(some)), f"the split {recipe.validation!r}"
     elif recipe.holdout > 0:
         count = max(1, round(len(rows) * recipe.holdout))
         validation, rows = Rows(whole, np.sort(rows[:count])), rows[count:]
