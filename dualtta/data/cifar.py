@@ -35,6 +35,9 @@ class Cifar10(ArrayDataset):
         return {**super().about(), "split": self.split}
 
 
+ONE = 10_000  # images of a severity, as published
+
+
 class PublishedCifar10C(Dataset):
     """CIFAR-10-C from its authors' files: `<corruption>.npy`, the severities one after the other, and `labels.npy`."""
 
@@ -43,9 +46,11 @@ class PublishedCifar10C(Dataset):
     def __init__(self, root: Path, corruptions: Sequence[str], severities: Sequence[int]) -> None:
         labels = read_npy(root / "labels.npy")
         self.size = labels.size // len(SEVERITIES)
-        if labels.ndim != 1 or not np.array_equal(labels, np.tile(labels[: self.size], len(SEVERITIES))):
-            # else the rows of one severity would be taken for those of all, as in a copy cut down to the fifth
-            raise ValueError(f"{root / 'labels.npy'} must hold the same labels five times, once for each severity")
+        if labels.ndim != 1:
+            raise ValueError(f"{root / 'labels.npy'} must be a list of labels, not of shape {labels.shape}")
+        if labels.size == ONE and not np.array_equal(labels, np.tile(labels[: self.size], len(SEVERITIES))):
+            # a copy cut down to one severity, whose rows would be taken for those of all
+            raise ValueError(f"{root} holds {ONE:,} labels, those of one severity: the published files hold all five")
         self.arrays = [self._read(root / f"{name}.npy", len(labels)) for name in corruptions]
         self.starts = [(severity - 1) * self.size for severity in severities]
         pairs = [(array, start) for array in range(len(self.arrays)) for start in self.starts]
