@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from dualtta import __version__
-from dualtta.files import write_bytes
+from dualtta.files import alone, write_bytes
 from dualtta.metrics import Column
 
 VERSION = 1
@@ -59,11 +59,12 @@ def key_of(settings: Mapping[str, Any], weights_hash: str) -> str:
 def store(folder: Path, files: Files) -> None:
     """Write a record's files in order, `done` last; what an earlier try left is replaced."""
     folder.mkdir(parents=True, exist_ok=True)
-    for part in folder.glob(".*"):  # what a kill left half-written
-        part.unlink(missing_ok=True)
-    for name in ORDER:
-        write_bytes(folder / name, files[name])
-    (folder / "failed").unlink(missing_ok=True)
+    with alone(folder):  # another run of the same grid may end with the same cell: its parts are no litter
+        for part in folder.glob(".*"):  # what a kill left half-written
+            part.unlink(missing_ok=True)
+        for name in ORDER:
+            write_bytes(folder / name, files[name])
+        (folder / "failed").unlink(missing_ok=True)
 
 
 def is_done(folder: Path) -> bool:
@@ -73,7 +74,8 @@ def is_done(folder: Path) -> bool:
 def fail(folder: Path, reason: str) -> None:
     """Leave word of why a cell has no result; the next run tries it again."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_bytes(folder / "failed", reason.encode())
+    with alone(folder):
+        write_bytes(folder / "failed", reason.encode())
 
 
 @dataclass(frozen=True)

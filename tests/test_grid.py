@@ -178,6 +178,32 @@ def test_killed_at_random_moments_it_ends_as_if_undisturbed(tmp_path):
     assert not list(out.glob("cells/*/.*"))  # what a kill left half-written is gone
 
 
+STORE = """
+import sys
+from pathlib import Path
+from dualtta import records
+files = {name: name.encode() * 1000 for name in records.ORDER}
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(40):
+    records.store(Path(sys.argv[1]), files)
+"""
+
+
+def test_two_runs_may_store_the_same_cell_at_once(tmp_path):
+    command = [sys.executable, "-c", STORE, str(tmp_path / "cell")]
+    both = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    for one in both:
+        assert one.stdout.readline() == "ready\n"
+    for one in both:
+        one.stdin.write("go\n")
+        one.stdin.flush()
+    for one in both:
+        one.communicate(timeout=120)
+    assert [one.returncode for one in both] == [0, 0]
+    assert {path.name for path in (tmp_path / "cell").iterdir()} == set(records.ORDER)
+
+
 @pytest.mark.parametrize("number", range(len(records.ORDER)))
 def test_killed_between_the_files_of_a_record(number, undisturbed, tmp_path):
     """Before the first file, between rows and summary, just before `done`: each is a moment of its own."""
