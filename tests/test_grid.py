@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -337,8 +338,6 @@ def test_a_full_disk_is_said_in_one_line(tmp_path, monkeypatch):
 
 
 def test_damaged_records_are_noted_never_read(undisturbed, tmp_path):
-    import shutil
-
     shutil.copytree(undisturbed, tmp_path / "copy")
     folders = sorted((tmp_path / "copy" / "cells").iterdir())
     (folders[0] / "summary.json").write_text('{"accuracy": 0.')
@@ -350,6 +349,38 @@ def test_damaged_records_are_noted_never_read(undisturbed, tmp_path):
     assert "cannot be read" in damaged
     assert "was not finished" in unfinished
     assert "format 99" in foreign
+
+
+@pytest.mark.parametrize(
+    ("name", "content_"),
+    [
+        ("summary.json", b"garbage"),
+        ("summary.json", b"{}"),
+        ("done", b""),
+        ("done", b"{}"),
+        ("cell.json", b"[]"),
+        ("rows.npz", b"PK"),
+    ],
+)
+def test_a_damaged_record_is_made_again_by_the_same_run(name, content_, undisturbed, tmp_path):
+    shutil.copytree(undisturbed / "cells", tmp_path / "cells")
+    cells = small_grid()
+    (Place(tmp_path).folder(cells[2]) / name).write_bytes(content_)
+    result = run_plan(cells, Place(tmp_path))
+    assert (result.computed, result.skipped, result.failed) == (1, 5, {})
+    assert len(overview(result.records)) == 3
+    assert content(tmp_path) == content(undisturbed)
+
+
+def test_a_record_of_another_version_is_refused_and_kept(undisturbed, tmp_path):
+    shutil.copytree(undisturbed / "cells", tmp_path / "cells")
+    cells = small_grid()
+    path = Place(tmp_path).folder(cells[2]) / "cell.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "version": 99}))
+    before = content(tmp_path)
+    with pytest.raises(ValueError, match="format 99"):
+        run_plan(cells, Place(tmp_path))
+    assert content(tmp_path) == before
 
 
 def test_the_overview_is_over_seeds(undisturbed):
