@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -36,3 +36,17 @@ def write_bytes(path: str | Path, data: bytes) -> None:
     """Write all or nothing."""
     with replacing(path) as file:
         file.write(data)
+
+
+@contextmanager
+def alone(folder: str | Path) -> Iterator[None]:
+    """One process at a time works in a folder, the others wait; where folders cannot be locked, nobody does."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(ImportError, OSError):  # Windows, some network file systems
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

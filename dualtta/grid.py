@@ -266,7 +266,8 @@ def distinct(cells: Iterable[Cell]) -> list[Cell]:
 
 
 def pending(cells: Iterable[Cell], place: Place) -> list[Cell]:
-    return [cell for cell in distinct(cells) if not records.is_done(place.folder(cell))]
+    """Those without a result, or with one that is damaged."""
+    return [cell for cell in distinct(cells) if not records.is_whole(place.folder(cell))]
 
 
 def sources(cells: Iterable[Cell], place: Place) -> list["Source"]:

@@ -13,6 +13,7 @@ import json
 import math
 import platform
 import subprocess
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from dualtta import __version__
-from dualtta.files import write_bytes
+from dualtta.files import alone, write_bytes
 from dualtta.metrics import Column
 
 VERSION = 1
@@ -47,7 +48,14 @@ COLUMNS: dict[str, type[np.generic]] = {
     "minus": np.bool_,
 }
 
+# of summary.json, what the table of a run is made of
+SHOWN = ("samples", "accuracy", "mean_of_groups", "worst_group", "adapt", "corr_adapt", "collapsing")
+
 Files = Mapping[str, bytes]
+
+
+class OtherVersion(ValueError):
+    """A record that is not for this version of dualtta to read, or to replace."""
 
 
 def key_of(settings: Mapping[str, Any], weights_hash: str) -> str:
@@ -59,21 +67,39 @@ def key_of(settings: Mapping[str, Any], weights_hash: str) -> str:
 def store(folder: Path, files: Files) -> None:
     """Write a record's files in order, `done` last; what an earlier try left is replaced."""
     folder.mkdir(parents=True, exist_ok=True)
-    for part in folder.glob(".*"):  # what a kill left half-written
-        part.unlink(missing_ok=True)
-    for name in ORDER:
-        write_bytes(folder / name, files[name])
-    (folder / "failed").unlink(missing_ok=True)
+    with alone(folder):  # another run of the same grid may end with the same cell: its parts are no litter
+        for part in folder.glob(".*"):  # what a kill left half-written
+            part.unlink(missing_ok=True)
+        for name in ORDER:
+            write_bytes(folder / name, files[name])
+        (folder / "failed").unlink(missing_ok=True)
 
 
 def is_done(folder: Path) -> bool:
     return (folder / "done").is_file()
 
 
+def is_whole(folder: Path) -> bool:
+    """Whether a record is done and can be shown; a damaged one counts as missing. A ValueError at another version's."""
+    if not is_done(folder):
+        return False
+    try:
+        record = read(folder)
+    except OtherVersion:
+        raise
+    except ValueError:
+        return False
+    named = (record.part("cell", part, "name") for part in ("dataset", "model", "method", "scenario"))
+    parts = ((record.summary, SHOWN), (record.cost, ("seconds",)), (record.cell, ("subset", "method")))
+    whole = all(isinstance(there, dict) and there.keys() >= set(keys) for there, keys in parts)
+    return whole and None not in named and zipfile.is_zipfile(folder / "rows.npz")
+
+
 def fail(folder: Path, reason: str) -> None:
     """Leave word of why a cell has no result; the next run tries it again."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_bytes(folder / "failed", reason.encode())
+    with alone(folder):
+        write_bytes(folder / "failed", reason.encode())
 
 
 @dataclass(frozen=True)
@@ -114,8 +140,10 @@ def read(folder: Path) -> Record:
     try:
         cell, summary, cost = (json.loads((folder / name).read_text()) for name in ("cell.json", "summary.json", "done"))
         if cell["version"] != VERSION:
-            raise ValueError(f"it has format {cell['version']}; this version of dualtta reads format {VERSION}")
+            raise OtherVersion(f"it has format {cell['version']}; this version of dualtta reads format {VERSION}")
         return Record(folder, cell, summary, cost)
+    except OtherVersion as error:
+        raise OtherVersion(f"{folder.name} cannot be read: {error}") from error
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{folder.name} cannot be read: {error}") from error
 

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -178,6 +179,32 @@ def test_killed_at_random_moments_it_ends_as_if_undisturbed(tmp_path):
     assert not list(out.glob("cells/*/.*"))  # what a kill left half-written is gone
 
 
+STORE = """
+import sys
+from pathlib import Path
+from dualtta import records
+files = {name: name.encode() * 1000 for name in records.ORDER}
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(40):
+    records.store(Path(sys.argv[1]), files)
+"""
+
+
+def test_two_runs_may_store_the_same_cell_at_once(tmp_path):
+    command = [sys.executable, "-c", STORE, str(tmp_path / "cell")]
+    both = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    for one in both:
+        assert one.stdout.readline() == "ready\n"
+    for one in both:
+        one.stdin.write("go\n")
+        one.stdin.flush()
+    for one in both:
+        one.communicate(timeout=120)
+    assert [one.returncode for one in both] == [0, 0]
+    assert {path.name for path in (tmp_path / "cell").iterdir()} == set(records.ORDER)
+
+
 @pytest.mark.parametrize("number", range(len(records.ORDER)))
 def test_killed_between_the_files_of_a_record(number, undisturbed, tmp_path):
     """Before the first file, between rows and summary, just before `done`: each is a moment of its own."""
@@ -311,8 +338,6 @@ def test_a_full_disk_is_said_in_one_line(tmp_path, monkeypatch):
 
 
 def test_damaged_records_are_noted_never_read(undisturbed, tmp_path):
-    import shutil
-
     shutil.copytree(undisturbed, tmp_path / "copy")
     folders = sorted((tmp_path / "copy" / "cells").iterdir())
     (folders[0] / "summary.json").write_text('{"accuracy": 0.')
@@ -324,6 +349,38 @@ def test_damaged_records_are_noted_never_read(undisturbed, tmp_path):
     assert "cannot be read" in damaged
     assert "was not finished" in unfinished
     assert "format 99" in foreign
+
+
+@pytest.mark.parametrize(
+    ("name", "content_"),
+    [
+        ("summary.json", b"garbage"),
+        ("summary.json", b"{}"),
+        ("done", b""),
+        ("done", b"{}"),
+        ("cell.json", b"[]"),
+        ("rows.npz", b"PK"),
+    ],
+)
+def test_a_damaged_record_is_made_again_by_the_same_run(name, content_, undisturbed, tmp_path):
+    shutil.copytree(undisturbed / "cells", tmp_path / "cells")
+    cells = small_grid()
+    (Place(tmp_path).folder(cells[2]) / name).write_bytes(content_)
+    result = run_plan(cells, Place(tmp_path))
+    assert (result.computed, result.skipped, result.failed) == (1, 5, {})
+    assert len(overview(result.records)) == 3
+    assert content(tmp_path) == content(undisturbed)
+
+
+def test_a_record_of_another_version_is_refused_and_kept(undisturbed, tmp_path):
+    shutil.copytree(undisturbed / "cells", tmp_path / "cells")
+    cells = small_grid()
+    path = Place(tmp_path).folder(cells[2]) / "cell.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "version": 99}))
+    before = content(tmp_path)
+    with pytest.raises(ValueError, match="format 99"):
+        run_plan(cells, Place(tmp_path))
+    assert content(tmp_path) == before
 
 
 def test_the_overview_is_over_seeds(undisturbed):

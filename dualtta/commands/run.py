@@ -75,6 +75,8 @@ def run(
         raise ValueError(f"there is no folder {root}: name the folder of your data with --root")
     if models is not None and models.exists() and not models.is_dir():
         raise ValueError(f"{models} is no folder: name a folder for source models with --models")
+    _at_least(1, "jobs", jobs)
+    _at_least(0, "workers", workers)
     on = device if device and launcher == "ray" else str(pick_device(device))  # a cluster may have what this machine has not
     place = Place(out or Path("results", experiment), root, on, 1, _workers(workers, on), models)
     options = Options(
@@ -189,8 +191,10 @@ def _numbers(what: str, text: str) -> list[int]:
 def _check(options: Any) -> None:
     from dualtta.data.registry import DATASETS
     from dualtta.methods import METHODS
+    from dualtta.models.zoo import find_model
     from dualtta.naming import nearest
     from dualtta.protocols import PROTOCOLS
+    from dualtta.source.recipes import recipe_for
     from dualtta.speed import SPEEDS
 
     for what, names, known in (("method", options.methods, METHODS), ("dataset", options.datasets, DATASETS)):
@@ -202,9 +206,18 @@ def _check(options: Any) -> None:
     if options.speed not in SPEEDS:
         raise ValueError(f"there is no speed {options.speed!r}; {nearest(options.speed, SPEEDS)}")
     for name in ("limit", "repeats", "batch_size"):
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise ValueError(f"{name.replace('_', '-')} must be at least 1, not {value}")
+        _at_least(1, name, getattr(options, name))
+    for seed in options.seeds:
+        if not 0 <= seed < 2**32:
+            raise ValueError(f"a seed is a whole number from 0 to {2**32 - 1}, not {seed}")
+    if options.backbone is not None:
+        find_model(options.backbone)
+    recipe_for("", "", **options.recipe)
+
+
+def _at_least(least: int, name: str, value: int | None) -> None:
+    if value is not None and value < least:
+        raise ValueError(f"{name.replace('_', '-')} must be at least {least}, not {value}")
 
 
 def _workers(wanted: int | None, device: str) -> int:
