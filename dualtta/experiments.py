@@ -118,19 +118,25 @@ def quadrants(options: Options) -> Plan:
     return [c for setup in setups for drop in ("absolute", "relative") for c in setup.cells(["dualtta"], model, drop=drop)]
 
 
+DEFAULTS = Options()
 RATES = (5e-4, 1e-3, 2e-3, 8e-3, 3e-2)
 TUNING_SEED = 1999
 
 
-def demo(options: Options) -> Generator[list[Cell], list[Record], None]:
+def demo(options: Options) -> Plan:
     """The embedded digits: coloured ones whose colour misleads, and corrupted ones. No download.
 
     Every method first chooses its learning rate from one list, by accuracy on a seed that is not reported; then three fresh
     seeds are run. Nothing of this is in the paper. Command: dualtta run demo --out results/demo
     """
     options = dataclasses.replace(options, batch_size=16)
+    setups = [setup for setup in demo_setups(options) if options.wants(setup.dataset)]
+    return rates_first(setups, options) if setups else []
+
+
+def rates_first(setups: list[Setup], options: Options) -> Generator[list[Cell], list[Record], None]:
+    """Each method's learning rate by one seed, then the others with it."""
     methods = options.methods or (*NINE, SAFE)
-    setups = demo_setups()
     tuning = dataclasses.replace(options, seeds=(TUNING_SEED,))
     learns = [name for name in methods if name not in ("source", "norm")]
     trials = [c for setup in setups for lr in RATES for c in setup.cells(learns, tuning, lr=lr)]
@@ -144,12 +150,13 @@ def demo(options: Options) -> Generator[list[Cell], list[Record], None]:
     ]
 
 
-def demo_setups() -> list[Setup]:
-    colored, plain = (make_source(name, choices={"split": "train"}) for name in ("colored_digits", "digits"))
+def demo_setups(options: Options = DEFAULTS) -> list[Setup]:
+    model, start = options.backbone or "resnet_tiny", {"choices": {"split": "train"}, **options.recipe}
+    colored, plain = (make_source(name, model, **start) for name in ("colored_digits", "digits"))
     corrupted = {"corruptions": ["gaussian_noise", "contrast", "defocus_blur"], "severities": [5]}
     return [
-        Setup("colored_digits", 2, "resnet_tiny", {"split": "test"}, {}, colored),
-        Setup("digits_c", 10, "resnet_tiny", corrupted, {"limit": 500}, plain),
+        Setup("colored_digits", 2, model, {"split": "test"}, {}, colored),
+        Setup("digits_c", 10, model, corrupted, {"limit": 500}, plain),
     ]
 
 
@@ -170,7 +177,7 @@ def debug(options: Options) -> Plan:
 
     Command: dualtta run debug --out results/debug
     """
-    setup = Setup("colored_digits", 2, "resnet_tiny", {"split": "test"}, {})
+    setup = Setup("colored_digits", 2, options.backbone or "resnet_tiny", {"split": "test"}, {})
     once = dataclasses.replace(options, seeds=options.seeds[:2], limit=options.limit or 640)
     return setup.cells(options.methods or ("source", "tent", "dualtta"), once)
 
@@ -197,3 +204,9 @@ EXPERIMENTS: dict[str, Callable[[Options], Plan]] = {
     **STUDIES,
     **TRIALS,
 }
+
+
+def plan_of(experiment: str, options: Options) -> Plan:
+    """What an experiment would run, of the wanted datasets alone."""
+    plan = EXPERIMENTS[experiment](options)
+    return [cell for cell in plan if options.wants(cell.dataset)] if isinstance(plan, list) else plan

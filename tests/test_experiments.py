@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dualtta import records
-from dualtta.experiments import EXPERIMENTS, best_rates, debug
+from dualtta.experiments import EXPERIMENTS, best_rates, debug, plan_of
 from dualtta.grid import WIRING, distinct
 from dualtta.setups import Options
 
@@ -52,6 +52,22 @@ def test_options_choose_and_mark():
     assert {cell.stream["limit"] for cell in next(EXPERIMENTS["demo"](Options(limit=50)))} == {50}  # the lower of the two
     with pytest.raises(ValueError, match="there are no weights"):
         EXPERIMENTS["benchmarks"](Options(weights="missing.pt"))
+
+
+@pytest.mark.parametrize("name", list(EXPERIMENTS))
+def test_no_experiment_runs_a_dataset_that_was_not_asked_for(name):
+    plan = plan_of(name, Options(datasets=("colored_digits",)))
+    assert {cell.dataset for cell in (plan if isinstance(plan, list) else next(plan))} <= {"colored_digits"}
+    if name in ("demo", "debug"):
+        assert plan
+        assert plan_of(name, Options(datasets=("pacs",))) == []
+
+
+def test_the_embedded_experiments_take_another_net_and_recipe():
+    chosen = Options(backbone="resnet_tiny_gn", recipe={"epochs": 2})
+    cells = next(plan_of("demo", chosen))
+    assert {(cell.model, cell.source.model, cell.source.recipe.epochs) for cell in cells} == {("resnet_tiny_gn",) * 2 + (2,)}
+    assert {cell.model for cell in plan_of("debug", chosen)} == {"resnet_tiny_gn"}
 
 
 def test_demo_tunes_on_a_seed_that_it_does_not_report():

@@ -58,7 +58,7 @@ def run(
     """
     from dualtta.deploy.model import parse_settings
     from dualtta.device import pick_device
-    from dualtta.experiments import EXPERIMENTS, NOTES
+    from dualtta.experiments import EXPERIMENTS, NOTES, plan_of
     from dualtta.grid import Place
     from dualtta.launch import default_jobs
     from dualtta.naming import nearest
@@ -95,7 +95,7 @@ def run(
         root=root,
     )
     _check(options)
-    plan = EXPERIMENTS[experiment](options)
+    plan = plan_of(experiment, options)
     if not plan:
         raise ValueError(f"{experiment} has no cell with these options; others of --datasets, --methods, --backbone may")
     jobs = jobs or default_jobs(place.device)
