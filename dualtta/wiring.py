@@ -4,7 +4,7 @@ import copy as copying
 import fnmatch
 import math
 from collections.abc import Callable, Iterable
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal
 
@@ -79,7 +79,7 @@ def adapt(
             parameter.requires_grad_(name in names)
         weights = Weights(model, names)
         return Adapter(
-            net, chosen, weights, lr or default_lr(model, chosen.rates), momentum, _importances(fisher, weights), seed
+            net, chosen, weights, lr or default_lr(model, chosen.rates), momentum, _importances(fisher, weights), int(seed)
         )
 
 
@@ -99,8 +99,8 @@ def _check_options(model: Any, lr: Any, momentum: Any, layer: Any, logits: Any, 
         raise ValueError(f"layer must be the name of a module, not {layer!r}")
     if logits is not None and not callable(logits):
         raise ValueError(f"logits must be a function of the model's output, not {logits!r}")
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise ValueError(f"seed must be a whole number, not {seed!r}")
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not -(2**63) <= seed < 2**63:
+        raise ValueError(f"seed must be a whole number of at most 64 bits, not {seed!r}")
 
 
 def _copied(model: nn.Module) -> nn.Module:
@@ -116,11 +116,16 @@ def parameter_names(model: nn.Module, patterns: Iterable[str] | None, method: Me
     known = dict(model.named_parameters())
     if patterns is not None:
         chosen: set[str] = set()
-        for pattern in [patterns] if isinstance(patterns, str) else patterns:
+        asked = [patterns] if isinstance(patterns, str) else list(patterns) if isinstance(patterns, Iterable) else [patterns]
+        for pattern in asked:
+            if not isinstance(pattern, str):
+                raise ValueError(f"parameters= takes names or patterns, such as 'layer1.*', not {type(pattern).__name__}")
             matches = set(fnmatch.filter(known, pattern))
             if not matches:
                 raise ValueError(f"the model has no parameter {pattern!r}; {nearest(pattern, known)}")
             chosen |= matches
+        if not chosen and method.update is not None:
+            raise ValueError("parameters= names nothing that could adapt: to predict without adapting, method='source'")
         return chosen
     if method.update is None:
         return set()

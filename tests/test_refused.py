@@ -129,6 +129,13 @@ def test_torchscript_is_refused_with_the_reason():
         ({"momentum": "x"}, "momentum must be"),
         ({"layer": 3}, "layer must be"),
         ({"seed": 1.5}, "seed must be"),
+        ({"seed": 2**70}, "seed must be"),
+        ({"parameters": 3}, "takes names or patterns"),
+        ({"parameters": [torch.zeros(1)]}, "takes names or patterns"),
+        ({"parameters": []}, "nothing that could adapt"),
+        ({"method": None}, "a method is a name"),
+        ({"method": nn.Linear(2, 2)}, "a method is a name"),
+        ({"method": dualtta.Method}, "a method is a name"),
         ({"logits": 3}, "logits must be"),
         ({"fisher": 3}, "fisher must"),
         ({"statistics": True}, "statistics must be"),
@@ -144,7 +151,8 @@ def test_options_of_the_wrong_kind_are_refused(options, says):
 def test_numpy_numbers_are_numbers():
     import numpy as np
 
-    assert dualtta.adapt(small_net(), tau_sa=np.float32(0.3), lr=np.float64(1e-3)).step(small_stream()[0]) is not None
+    numbers = {"tau_sa": np.float32(0.3), "lr": np.float64(1e-3), "seed": np.int64(3), "statistics": np.float32(0.5)}
+    assert dualtta.adapt(small_net(), **numbers).step(small_stream()[0]) is not None
 
 
 def test_draws_that_do_not_fit_are_refused():
