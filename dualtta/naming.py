@@ -2,7 +2,7 @@
 
 import difflib
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -18,12 +18,15 @@ def nearest(word: str, words: Iterable[str]) -> str:
     return f"did you mean {match[0]!r}?" if match else f"there are: {', '.join(words)}"
 
 
-def plug_in(registry: dict[str, Any], kind: str) -> None:
+def plug_in(registry: dict[str, Any], kind: str, fits: Callable[[Any], bool]) -> None:
     """Add what other packages register under the entry point `dualtta.<kind>s`; a name that is taken stays as it is."""
     for entry in entry_points(group=f"dualtta.{kind}s"):
         if entry.name in registry:
             continue
         try:
-            registry[entry.name] = entry.load()
+            loaded = entry.load()
+            if not fits(loaded):
+                raise TypeError(f"it is no {kind}")
+            registry[entry.name] = loaded
         except Exception as error:  # a broken plug-in must not take the toolkit down with it
             warnings.warn(f"the {kind} {entry.name!r} of {entry.value} does not load: {error}", stacklevel=3)

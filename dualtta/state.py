@@ -50,7 +50,7 @@ def digest(about: str, tensors: Mapping[str, Tensor]) -> str:
     seen = hashlib.sha256(about.encode())
     for name, value in sorted(tensors.items()):
         seen.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-        seen.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+        seen.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return seen.hexdigest()[:16]
 
 

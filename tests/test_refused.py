@@ -112,6 +112,28 @@ def test_what_cannot_be_copied_says_how_to_go_on():
     assert dualtta.adapt(model, "tent", copy=False).step(small_stream()[0]).updated
 
 
+def test_lazy_layers_are_to_be_run_once_before():
+    model = nn.Sequential(nn.LazyConv2d(8, 3), nn.GroupNorm(2, 8), nn.Flatten(), nn.LazyLinear(10))
+    with pytest.raises(ValueError, match=r"call model\(x\) once"):
+        dualtta.adapt(model, "tent")
+    model(small_stream()[0])
+    assert dualtta.adapt(model, "tent").step(small_stream()[0]).updated
+
+
+@pytest.mark.parametrize(
+    ("read", "says"),
+    [
+        (lambda z: {"logits": z}["logit"], "does not fit .* type Tensor: KeyError"),
+        (lambda z: z.logits, "does not fit .* type Tensor: AttributeError"),
+        (lambda z: z.long(), "returns torch.int64, not logits"),
+        (lambda z: z.to(torch.complex64), "returns torch.complex64, not logits"),
+    ],
+)
+def test_logits_that_cannot_be_read_are_refused(read, says):
+    with pytest.raises(ValueError, match=says):
+        dualtta.adapt(small_net(), logits=read)(small_stream()[0])
+
+
 def test_torchscript_is_refused_with_the_reason():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -29,7 +29,7 @@ DATASETS: dict[str, Callable[..., Dataset]] = {
     "folder": Folder,
 }
 
-plug_in(DATASETS, "dataset")
+plug_in(DATASETS, "dataset", callable)
 
 
 def open_dataset(name: str, root: str | Path | None = None, **choices: Any) -> Dataset:

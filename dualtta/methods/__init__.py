@@ -33,7 +33,13 @@ METHODS: dict[str, type[Method]] = {
     "dual_variant": DualVariant,
 }
 
-plug_in(METHODS, "method")
+
+def is_method(kind: Any) -> bool:
+    """Whether it is a class of methods that could be made."""
+    return isinstance(kind, type) and issubclass(kind, Method) and not isabstract(kind)
+
+
+plug_in(METHODS, "method", is_method)
 
 
 def make_method(method: str | Method | type[Method], **hyperparameters: Any) -> Method:
@@ -53,7 +59,7 @@ def make_method(method: str | Method | type[Method], **hyperparameters: Any) -> 
     else:
         kind = method if isinstance(method, type) else type(method)
         name = method_name(kind)
-    if not (isinstance(kind, type) and issubclass(kind, Method)) or isabstract(kind):
+    if not is_method(kind):
         raise ValueError(f"a method is a name in dualtta.METHODS, a Method with a select() or its class, but {name} is none")
     specs = {spec.name: spec for spec in dataclasses.fields(kind)}
     for key, value in hyperparameters.items():

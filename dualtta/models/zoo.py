@@ -101,7 +101,7 @@ MODELS: dict[str, ModelSpec] = {
     ),
 }
 
-plug_in(MODELS, "model")
+plug_in(MODELS, "model", lambda spec: isinstance(spec, ModelSpec))
 
 
 def find_model(name: str) -> ModelSpec:
