@@ -112,6 +112,24 @@ def test_what_cannot_be_copied_says_how_to_go_on():
     assert dualtta.adapt(model, "tent", copy=False).step(small_stream()[0]).updated
 
 
+def test_a_layer_whose_first_axis_is_not_the_batch_is_refused():
+    class TokensFirst(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.patches, self.head = nn.Conv2d(3, 8, 4, 4), nn.Linear(8, 10)
+            self.blocks = nn.Sequential(*(nn.TransformerEncoderLayer(8, 2, 16, batch_first=False) for _ in range(4)))
+
+        def forward(self, x):
+            return self.head(self.blocks(self.patches(x).flatten(2).permute(2, 0, 1)).mean(0))
+
+    x = small_stream()[0]
+    for speed in ("naive", "safe"):
+        for part in (x[:5], x[:1]):
+            with pytest.raises(ValueError, match=r"gives .* for a batch of \d+, not a feature map"):
+                dualtta.adapt(TokensFirst(), "dualtta", speed=speed, tau_sa=-1.0, tau_sp=-1.0).step(part)
+    assert len(dualtta.adapt(TokensFirst(), "dualtta", layer="patches")(x)) == len(x)
+
+
 def test_lazy_layers_are_to_be_run_once_before():
     model = nn.Sequential(nn.LazyConv2d(8, 3), nn.GroupNorm(2, 8), nn.Flatten(), nn.LazyLinear(10))
     with pytest.raises(ValueError, match=r"call model\(x\) once"):

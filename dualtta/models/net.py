@@ -104,7 +104,7 @@ class Net:
 
         def change(module: nn.Module, args: Any, output: Any) -> Any:
             nonlocal observed
-            z = feature_map(name, output)
+            z = feature_map(name, output, len(own))
             restyled, observed = view.transform(z, draws, *self._layout(name, z), memory)
             return replaced(output, restyled)
 
