@@ -311,7 +311,7 @@ class Adapter:
     def _made(self) -> dict[str, Any]:
         """How the adapter was made, as far as its state depends on it."""
         own = {"method": method_name(type(self.method)), "lr": self.lr, "momentum": self.momentum}
-        return {**own, **self.wiring, "source": self.weights.fingerprint, **settings(self.method)}
+        return state.plain({**own, **self.wiring, "source": self.weights.fingerprint, **settings(self.method)})
 
     def _counts(self) -> list[int | bool | float]:
         return [self.steps, self.skips, self.recoveries, self.warned, self.alarmed, self._share]

@@ -4,12 +4,13 @@ import copy as copying
 import fnmatch
 import math
 from collections.abc import Callable, Iterable
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from dualtta.adapter import Adapter
 from dualtta.core import Memory, Method
@@ -65,10 +66,10 @@ def adapt(
     """
     _check_options(model, lr, momentum, layer, logits, seed)
     chosen = make_method(method, **hyperparameters)
-    model = getattr(model, "_orig_mod", model)  # a compiled model ignores hooks that come later: what it compiled is adapted
     with torch.inference_mode(False):
         if copy:
             model = _copied(model)
+        model = _uncompiled(model)
         alone: Literal["source", "batch"] = "source" if statistics is None else "batch"
         pace = find_speed(speed, any(p.is_cuda for p in model.parameters()))
         net = Net(model, logits, chosen.statistics if statistics is None else statistics, layer, alone, pace)
@@ -79,7 +80,7 @@ def adapt(
             parameter.requires_grad_(name in names)
         weights = Weights(model, names)
         return Adapter(
-            net, chosen, weights, lr or default_lr(model, chosen.rates), momentum, _importances(fisher, weights), seed
+            net, chosen, weights, lr or default_lr(model, chosen.rates), momentum, _importances(fisher, weights), int(seed)
         )
 
 
@@ -89,6 +90,8 @@ def _check_options(model: Any, lr: Any, momentum: Any, layer: Any, logits: Any, 
 
     if not isinstance(model, nn.Module):
         raise ValueError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
+    if any(map(is_lazy, [*model.parameters(), *model.buffers()])):
+        raise ValueError("the model has lazy layers that have not seen a batch yet: call model(x) once before it is adapted")
     if isinstance(model, torch.jit.ScriptModule):
         raise ValueError("a TorchScript model's norm layers cannot be adapted: give the torch.nn.Module it was made from")
     if lr is not None and not (number(lr) and lr > 0):
@@ -99,8 +102,8 @@ def _check_options(model: Any, lr: Any, momentum: Any, layer: Any, logits: Any, 
         raise ValueError(f"layer must be the name of a module, not {layer!r}")
     if logits is not None and not callable(logits):
         raise ValueError(f"logits must be a function of the model's output, not {logits!r}")
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise ValueError(f"seed must be a whole number, not {seed!r}")
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not -(2**63) <= int(seed) < 2**63:
+        raise ValueError(f"seed must be a whole number of at most 64 bits, not {seed!r}")
 
 
 def _copied(model: nn.Module) -> nn.Module:
@@ -111,16 +114,31 @@ def _copied(model: nn.Module) -> nn.Module:
         raise ValueError(f"{type(model).__name__} cannot be copied ({said}): pass copy=False to adapt it in place") from error
 
 
+def _uncompiled(model: nn.Module) -> nn.Module:
+    """The model, and whatever in it is compiled, as it was written: compiled code ignores hooks that come later."""
+    model = getattr(model, "_orig_mod", model)
+    for module in list(model.modules()):
+        vars(module).pop("_compiled_call_impl", None)
+        for name, child in module._modules.items():
+            module._modules[name] = getattr(child, "_orig_mod", child)
+    return model
+
+
 def parameter_names(model: nn.Module, patterns: Iterable[str] | None, method: Method) -> set[str]:
     """Names of the parameters that adapt: those that are asked for, or by depth; none where the method never updates."""
     known = dict(model.named_parameters())
     if patterns is not None:
         chosen: set[str] = set()
-        for pattern in [patterns] if isinstance(patterns, str) else patterns:
+        asked = [patterns] if isinstance(patterns, str) else list(patterns) if isinstance(patterns, Iterable) else [patterns]
+        for pattern in asked:
+            if not isinstance(pattern, str):
+                raise ValueError(f"parameters= takes names or patterns, such as 'layer1.*', not {type(pattern).__name__}")
             matches = set(fnmatch.filter(known, pattern))
             if not matches:
                 raise ValueError(f"the model has no parameter {pattern!r}; {nearest(pattern, known)}")
             chosen |= matches
+        if not chosen and method.update is not None:
+            raise ValueError("parameters= names nothing that could adapt: to predict without adapting, method='source'")
         return chosen
     if method.update is None:
         return set()

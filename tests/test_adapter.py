@@ -268,6 +268,24 @@ def test_a_compiled_model_is_adapted_as_what_it_compiles():
     assert same_step(dualtta.adapt(compiled).step(x), dualtta.adapt(model).step(x))
 
 
+@pytest.mark.parametrize("copy", [True, False])
+@pytest.mark.parametrize("norm", ["batch", "group"])
+def test_what_is_compiled_within_a_model_is_adapted_as_it_was_written(norm, copy):
+    def inner(model):
+        return nn.Sequential(torch.compile(model, backend="eager"))
+
+    def itself(model):
+        model.compile(backend="eager")
+        model(small_stream()[0])
+        return model
+
+    plain, xs = dualtta.adapt(small_net(norm), "dualtta"), small_stream()
+    expected = [plain.step(x) for x in xs]
+    for compiled in (inner, itself):
+        adapter = dualtta.adapt(compiled(small_net(norm).eval()), "dualtta", copy=copy)
+        assert all(same_step(adapter.step(x), there) for x, there in zip(xs, expected, strict=True))
+
+
 def test_an_update_that_broke_off_at_weights_that_are_not_finite_does_not_stop_the_next():
     class Picky(nn.Module):
         def __init__(self):

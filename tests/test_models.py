@@ -1,5 +1,7 @@
 """Any classifier: one real step on each family, and the rules of depth, norm layers and layouts behind it."""
 
+from itertools import pairwise
+
 import pytest
 import timm
 import torch
@@ -164,6 +166,48 @@ def test_other_dimensions_and_synchronised_norms_adapt(net):
     adapter = dualtta.adapt(model, "tent", lr=0.1)
     assert adapter.step(torch.randn(4, 3, *[6] * dims)).updated
     assert not torch.equal(adapter.weights.params["1.weight"], model[1].weight)
+
+
+class Stages(nn.Module):
+    """Stages that nobody calls, lists of their blocks; or stages that give several maps, as HRNet's."""
+
+    def __init__(self, several):
+        super().__init__()
+        self.several, widths = several, (3, 8, 8, 8, 8)
+        made = [Maps(i, o) if several else nn.ModuleList([block(i, o), block(o, o)]) for i, o in pairwise(widths)]
+        self.stages, self.head = nn.ModuleList(made), nn.Linear(8, 10)
+
+    def forward(self, x):
+        for stage in self.stages:
+            for part in [stage] if self.several else stage:
+                x = part(x)
+            x = x[0] + x[1] if self.several else x
+        return self.head(x.mean((2, 3)))
+
+
+class Maps(nn.Module):
+    def __init__(self, i, o):
+        super().__init__()
+        self.parts = nn.ModuleList([block(i, o), block(i, o)])
+
+    def forward(self, x):
+        return [part(x) for part in self.parts]
+
+
+def block(i, o):
+    return nn.Sequential(nn.Conv2d(i, o, 3, padding=1), nn.GroupNorm(2, o), nn.ReLU())
+
+
+@pytest.mark.parametrize(("several", "layer"), [(False, "stages.0.1"), (True, "stages.0")])
+def test_the_default_style_layer_is_one_that_gives_a_map(several, layer):
+    steps = []
+    for speed in ("safe", "naive"):
+        torch.manual_seed(0)
+        adapter = dualtta.adapt(Stages(several), "dualtta", speed=speed, tau_sa=-1.0)
+        steps.append(adapter.step(torch.randn(6, 3, 8, 8)))
+        assert adapter.layer == layer
+    assert steps[1].drops["preserve"].abs().max() > 0
+    torch.testing.assert_close(steps[0].drops["preserve"], steps[1].drops["preserve"], equal_nan=True)
 
 
 def test_learning_rates_follow_the_norm():

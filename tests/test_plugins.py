@@ -18,6 +18,7 @@ ENTRIES = """
 [dualtta.methods]
 confident = my_tta:Confident
 broken = my_tta:Missing
+module = my_tta
 tent = my_tta:Confident
 """
 CHECK = """
@@ -25,7 +26,7 @@ import dualtta
 from dualtta.testing import check_method
 assert dualtta.METHODS["confident"].__module__ == "my_tta"
 assert dualtta.METHODS["tent"].__module__ == "dualtta.methods.tent", "a plug-in cannot replace a method"
-assert "broken" not in dualtta.METHODS
+assert not {"broken", "module"} & set(dualtta.METHODS)
 check_method("confident")
 """
 
@@ -41,3 +42,4 @@ def test_a_package_registers_its_method(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert "the method 'broken' of my_tta:Missing does not load" in done.stderr
+    assert "the method 'module' of my_tta does not load: it is no method" in done.stderr

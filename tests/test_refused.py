@@ -112,6 +112,46 @@ def test_what_cannot_be_copied_says_how_to_go_on():
     assert dualtta.adapt(model, "tent", copy=False).step(small_stream()[0]).updated
 
 
+def test_a_layer_whose_first_axis_is_not_the_batch_is_refused():
+    class TokensFirst(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.patches, self.head = nn.Conv2d(3, 8, 4, 4), nn.Linear(8, 10)
+            self.blocks = nn.Sequential(*(nn.TransformerEncoderLayer(8, 2, 16, batch_first=False) for _ in range(4)))
+
+        def forward(self, x):
+            return self.head(self.blocks(self.patches(x).flatten(2).permute(2, 0, 1)).mean(0))
+
+    x = small_stream()[0]
+    for speed in ("naive", "safe"):
+        for part in (x[:5], x[:1]):
+            with pytest.raises(ValueError, match=r"gives .* for a batch of \d+, not a feature map"):
+                dualtta.adapt(TokensFirst(), "dualtta", speed=speed, tau_sa=-1.0, tau_sp=-1.0).step(part)
+    assert len(dualtta.adapt(TokensFirst(), "dualtta", layer="patches")(x)) == len(x)
+
+
+def test_lazy_layers_are_to_be_run_once_before():
+    model = nn.Sequential(nn.LazyConv2d(8, 3), nn.GroupNorm(2, 8), nn.Flatten(), nn.LazyLinear(10))
+    with pytest.raises(ValueError, match=r"call model\(x\) once"):
+        dualtta.adapt(model, "tent")
+    model(small_stream()[0])
+    assert dualtta.adapt(model, "tent").step(small_stream()[0]).updated
+
+
+@pytest.mark.parametrize(
+    ("read", "says"),
+    [
+        (lambda z: {"logits": z}["logit"], "does not fit .* type Tensor: KeyError"),
+        (lambda z: z.logits, "does not fit .* type Tensor: AttributeError"),
+        (lambda z: z.long(), "returns torch.int64, not logits"),
+        (lambda z: z.to(torch.complex64), "returns torch.complex64, not logits"),
+    ],
+)
+def test_logits_that_cannot_be_read_are_refused(read, says):
+    with pytest.raises(ValueError, match=says):
+        dualtta.adapt(small_net(), logits=read)(small_stream()[0])
+
+
 def test_torchscript_is_refused_with_the_reason():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -129,6 +169,13 @@ def test_torchscript_is_refused_with_the_reason():
         ({"momentum": "x"}, "momentum must be"),
         ({"layer": 3}, "layer must be"),
         ({"seed": 1.5}, "seed must be"),
+        ({"seed": 2**70}, "seed must be"),
+        ({"parameters": 3}, "takes names or patterns"),
+        ({"parameters": [torch.zeros(1)]}, "takes names or patterns"),
+        ({"parameters": []}, "nothing that could adapt"),
+        ({"method": None}, "a method is a name"),
+        ({"method": nn.Linear(2, 2)}, "a method is a name"),
+        ({"method": dualtta.Method}, "a method is a name"),
         ({"logits": 3}, "logits must be"),
         ({"fisher": 3}, "fisher must"),
         ({"statistics": True}, "statistics must be"),
@@ -144,7 +191,8 @@ def test_options_of_the_wrong_kind_are_refused(options, says):
 def test_numpy_numbers_are_numbers():
     import numpy as np
 
-    assert dualtta.adapt(small_net(), tau_sa=np.float32(0.3), lr=np.float64(1e-3)).step(small_stream()[0]) is not None
+    numbers = {"tau_sa": np.float32(0.3), "lr": np.float64(1e-3), "seed": np.int64(3), "statistics": np.float32(0.5)}
+    assert dualtta.adapt(small_net(), **numbers).step(small_stream()[0]) is not None
 
 
 def test_draws_that_do_not_fit_are_refused():

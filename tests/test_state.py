@@ -1,13 +1,17 @@
 """State on disk: whole, exact, and refused where it does not belong."""
 
 import json
+from dataclasses import dataclass
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
 from torch import nn
 
 import dualtta
+from dualtta import Method, Selection
 from dualtta.testing import run, same, small_net, small_stream
 
 
@@ -129,6 +133,54 @@ def test_a_damaged_state_is_refused_whole(tmp_path, damage):
     with pytest.raises(ValueError, match="is damaged"):
         adapter.load(tmp_path / "state")
     assert same(adapter.weights.values(), before)
+
+
+def test_a_state_of_which_any_byte_has_changed_is_refused(tmp_path):
+    adapter = dualtta.adapt(small_net(), "sar", lr=0.1, ent0=1.0)
+    run(adapter, small_stream())
+    adapter.save(tmp_path / "state")
+    whole = (tmp_path / "state").read_bytes()
+    weights, memory, counts = adapter.weights.values(), dict(adapter.memory), adapter.steps
+    for place in range(8, len(whole), 61):  # header, weights, momentum, memory and random state
+        (tmp_path / "state").write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(ValueError, match=r"is damaged|is not a|has format"):
+            adapter.load(tmp_path / "state")
+    assert same(adapter.weights.values(), weights)
+    assert same(adapter.memory, memory)
+    assert adapter.steps == counts
+
+
+def test_a_folder_is_no_state(tmp_path):
+    with pytest.raises(IsADirectoryError, match=tmp_path.name):
+        dualtta.adapt(small_net(), "tent").load(tmp_path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graded(Method):
+    """Its settings are no words and numbers alone."""
+
+    levels: tuple[float, ...] = (0.0, 0.5)
+    folder: Path = Path("data")
+
+    def select(self, probe, memory):
+        return Selection.of(probe.confidence > self.levels[0], probe.confidence)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"method": "dualtta", "lr": np.float32(1e-3), "momentum": np.float32(0.5)},
+        {"method": "dualtta", "tau_sa": np.float32(0.3), "lam": np.int64(1)},
+        {"method": "dualtta", "statistics": np.float32(0.5)},
+        {"method": Graded},
+    ],
+)
+def test_whatever_settings_an_adapter_takes_it_saves_and_knows_again(settings, tmp_path):
+    adapter, other = (dualtta.adapt(small_net("batch"), **settings) for _ in range(2))
+    run(adapter, small_stream())
+    adapter.save(tmp_path / "state")
+    other.load(tmp_path / "state")
+    assert same(other.weights.values(), adapter.weights.values())
 
 
 def test_buffers_that_a_forward_changes_are_part_of_the_state(tmp_path):

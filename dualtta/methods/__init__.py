@@ -1,6 +1,7 @@
 """Methods by name. One paper, one file; methods of other packages come in by the entry point `dualtta.methods`."""
 
 import dataclasses
+from inspect import isabstract
 from typing import Any
 
 from dualtta.core import Method
@@ -32,7 +33,13 @@ METHODS: dict[str, type[Method]] = {
     "dual_variant": DualVariant,
 }
 
-plug_in(METHODS, "method", lambda found: isinstance(found(), Method))
+
+def is_method(kind: Any) -> bool:
+    """Whether it is a class of methods that could be made."""
+    return isinstance(kind, type) and issubclass(kind, Method) and not isabstract(kind)
+
+
+plug_in(METHODS, "method", lambda found: is_method(found) and bool(found()))  # its defaults are what `dualtta list` shows
 
 
 def make_method(method: str | Method | type[Method], **hyperparameters: Any) -> Method:
@@ -52,6 +59,8 @@ def make_method(method: str | Method | type[Method], **hyperparameters: Any) -> 
     else:
         kind = method if isinstance(method, type) else type(method)
         name = method_name(kind)
+    if not is_method(kind):
+        raise ValueError(f"a method is a name in dualtta.METHODS, a Method with a select() or its class, but {name} is none")
     specs = {spec.name: spec for spec in dataclasses.fields(kind)}
     for key, value in hyperparameters.items():
         if key not in specs:

@@ -104,7 +104,7 @@ class Net:
 
         def change(module: nn.Module, args: Any, output: Any) -> Any:
             nonlocal observed
-            z = feature_map(name, output)
+            z = feature_map(name, output, len(own))
             restyled, observed = view.transform(z, draws, *self._layout(name, z), memory)
             return replaced(output, restyled)
 
@@ -272,10 +272,15 @@ class Net:
         return self._layouts[key]
 
     def _checked(self, output: Any, size: int, x: Tensor) -> Tensor:
-        logits = self._read(output) if self._read else output
-        if not isinstance(logits, Tensor):
+        try:
+            logits = self._read(output) if self._read else output
+        except (LookupError, AttributeError, TypeError) as error:  # what reading the wrong output raises
+            kind, said = type(output).__name__, repr(error).split("\n")[0]
+            raise ValueError(f"logits= does not fit the model's output, which is of type {kind}: {said}") from error
+        if not isinstance(logits, Tensor) or not logits.is_floating_point():
+            found = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
             raise ValueError(
-                f"the model returns {type(logits).__name__}, not logits: pass logits=, a function of its output, "
+                f"the model returns {found}, not logits: pass logits=, a function of its output, "
                 "such as logits=lambda out: out['logits']"
             )
         if logits.ndim != 2 or logits.shape[0] != size:

@@ -14,14 +14,22 @@ class WiringError(ValueError):
     """A layer that cannot be used; its message says what to do, so nobody wraps it in another."""
 
 
-def feature_map(name: str, output: Any) -> Tensor:
-    z = output[0] if isinstance(output, tuple) else output
+def feature_map(name: str, output: Any, size: int) -> Tensor:
+    """What a layer gives for a batch of this size (B, ...); of several maps, as HRNet's stages give, the first."""
+    z = output[0] if isinstance(output, tuple | list) and output else output
     if not isinstance(z, Tensor):
         raise WiringError(f"the layer {name!r} gives {type(z).__name__}, not a feature map: name another with layer=")
+    if z.shape[0] != size:  # tokens first, as nn.MultiheadAttention has them unless told, or windows of images
+        raise WiringError(
+            f"the layer {name!r} gives {tuple(z.shape)} for a batch of {size}, not a feature map (B, ...): name another with "
+            "layer=, such as the convolution that makes the patches"
+        )
     return z
 
 
 def replaced(output: Any, z: Tensor) -> Any:
+    if isinstance(output, list):
+        return [z, *output[1:]]
     return (z, *output[1:]) if isinstance(output, tuple) else z
 
 
@@ -40,7 +48,7 @@ class Passes:
 
         def keep(name: str) -> Callable[[nn.Module, Any, Any], None]:
             def hook(module: nn.Module, args: Any, output: Any) -> None:
-                z = feature_map(name, output).detach()
+                z = feature_map(name, output, x.shape[0]).detach()
                 maps[name].append((z.clone() if name in self._overwritten else z, z._version))
 
             return hook
@@ -104,7 +112,7 @@ class Compiled(Passes):
             return output, None
         # read here so that another adapter's code is not taken for this one's: hooks are not compared. Detached and forgotten
         # here: what is left behind is an output too, and the backward would begin with zeros for the whole map
-        z, self._tap.seen = feature_map(self._layer, self._tap.seen).detach(), None
+        z, self._tap.seen = feature_map(self._layer, self._tap.seen, x.shape[0]).detach(), None
         return output, z
 
     def _run_above(self, few: Tensor, z: Tensor) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Real
 from typing import Any, Literal, cast
 
 import torch
@@ -13,7 +14,7 @@ Statistics = Literal["batch", "source"] | float  # a number: the share of the ba
 
 
 def check_statistics(statistics: Any) -> None:
-    share = isinstance(statistics, float | int) and not isinstance(statistics, bool) and 0 <= statistics <= 1
+    share = not isinstance(statistics, bool) and isinstance(statistics, Real) and 0 <= float(statistics) <= 1
     if not share and (not isinstance(statistics, str) or statistics not in ("batch", "source")):
         raise ValueError(f'statistics must be "batch", "source" or a share of the batch from 0 to 1, not {statistics!r}')
 

@@ -1,12 +1,13 @@
 """The parameters that adapt: what they were, what they are, and masters of their own where the model's cannot be stepped."""
 
-import hashlib
 import math
 from collections.abc import Mapping
 from functools import cached_property
 
 import torch
 from torch import Tensor, nn
+
+from dualtta.state import digest
 
 
 class NonFinite(ArithmeticError):
@@ -35,12 +36,8 @@ class Weights:
     @cached_property
     def fingerprint(self) -> str:
         """Names the source model by all of its parameters and buffers, and by which adapt: another's state is refused."""
-        digest = hashlib.sha256(" ".join(sorted(self.params)).encode())
         source = {**dict(self.model.named_parameters()), **self.source_buffers, **self.source}
-        for name, value in sorted(source.items()):
-            digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-            digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-        return digest.hexdigest()[:16]
+        return digest(" ".join(sorted(self.params)), source)
 
     def changed_buffers(self) -> dict[str, Tensor]:
         """Buffers that the model's own forward has changed since the beginning: few models have such."""
