@@ -21,14 +21,19 @@ from torch import Tensor, nn
 
 from dualtta import label_shift
 from dualtta.adapter import Adapter
-from dualtta.core import Method, Step
+from dualtta.core import Method, Step, entropy
 from dualtta.fisher import estimate_fisher
 from dualtta.methods import METHODS, make_method
+from dualtta.methods.deyo import DeYO
+from dualtta.methods.dualtta import DualTTA
+from dualtta.methods.eata import EATA
+from dualtta.methods.sar import SAR
 from dualtta.views import VIEWS, PatchShuffle, Style
 from dualtta.wiring import adapt
 
 Arrays = dict[str, NDArray[Any]]
 LOGITS, OTHERS = 1e-6, 1e-8  # how far float64 may be off
+DROPS = {"alter": "diff_sa", "preserve": "diff_sp"}  # what a view's drops are recorded as
 NOT_METHODS = {"name", "net", "method", "lr", "momentum", "layer", "view"}
 
 
@@ -60,7 +65,10 @@ def read_cases(listing: Path) -> list[dict[str, Any]]:
     if not listing.exists():
         return []
     try:
-        return [{**case, "name": str(case["name"])} for case in json.loads(listing.read_text())]
+        cases = json.loads(listing.read_text())
+        if not isinstance(cases, list):
+            raise TypeError(f"it holds a {type(cases).__name__}")
+        return [{**case, "name": str(case["name"])} for case in cases]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{listing} is not a list of cases with a name each: {error}") from error
 
@@ -86,6 +94,7 @@ def replay(net: nn.Module, case: dict[str, Any], arrays: Arrays) -> Iterator[lis
     """Run the recorded stream by the recorded draws; yields the errors of each batch, then those of the end."""
     method = method_of(case, arrays)
     after = {key.removeprefix("after/"): value for key, value in arrays.items() if key.startswith("after/")}
+    insist_whole(arrays, method, after)
     wiring: dict[str, Any] = {"parameters": list(after), "statistics": "batch", "layer": case.get("layer")}
     fisher = None
     if "source_images" in arrays:
@@ -120,6 +129,23 @@ def method_of(case: dict[str, Any], arrays: Arrays) -> Method:
     return make_method(kind, **fields)
 
 
+def insist_whole(arrays: Arrays, method: Method, after: Arrays) -> None:
+    """A ValueError where a part is missing or of another length than the stream: what is not compared must not pass."""
+    drops = [DROPS[view] for view in method.views]
+    for key in ("images", "logits", "plus", "minus", *drops, *(["ema"] if isinstance(method, SAR) else [])):
+        if key not in arrays:
+            raise ValueError(f"there is no {key!r}")
+    if method.update and not after:
+        raise ValueError("there is no 'after/<parameter>'")
+    stream = arrays["images"].shape[:2]
+    if not all(stream):
+        raise ValueError("the stream is empty")
+    for keys, shape in ((("logits", "plus", "minus", *DROPS.values(), "alpha", "beta"), stream), (("loss", "ema"), stream[:1])):
+        for key in keys:
+            if key in arrays and (found := arrays[key].shape)[: len(shape)] != shape:
+                raise ValueError(f"{key} has shape {found}, the stream is {stream[0]} batches of {stream[1]}")
+
+
 def compare_step(step: Step, adapter: Adapter, arrays: Arrays, t: int) -> list["Error"]:
     def recorded(key: str) -> NDArray[Any] | None:
         return arrays[key][t] if key in arrays else None
@@ -128,20 +154,29 @@ def compare_step(step: Step, adapter: Adapter, arrays: Arrays, t: int) -> list["
     errors = [compare_masks(key, ours.numpy(), theirs) for key, ours, theirs in masks if theirs is not None]
     errors.append(compare_floats("logits", step.logits.numpy(), arrays["logits"][t], LOGITS))
     shortcuts = "preserve" in adapter.method.views  # exact shortcuts may leave out drops and weights nobody needs
-    ema = adapter.memory.get("ema")
-    pairs = [
-        ("diff_sa", step.drops["alter"], None),
-        ("diff_sp", step.drops["preserve"], None),
-        ("alpha", step.weight, step.plus),
-        ("beta", step.weight, step.minus),
-        ("loss", step.loss, None),
-        ("ema", ema if ema is not None else torch.tensor(math.nan), None),
-    ]
-    for key, ours, where in pairs:
+    alpha, beta = weights_of_all(step, adapter.method)
+    pairs = {
+        **{key: step.drops[view] for view, key in DROPS.items()},
+        "alpha": alpha,
+        "beta": beta,
+        "loss": step.loss,
+        "ema": adapter.memory.get("ema", torch.tensor(math.nan)),
+    }
+    for key, ours in pairs.items():
         if (golden := recorded(key)) is not None:
-            mine, rows = ours.double().numpy(), ... if where is None else where.numpy()
-            errors.append(compare_floats(key, mine[rows], golden[rows], OTHERS, may_lack=shortcuts and key.startswith("diff")))
+            may_lack = shortcuts and key not in ("loss", "ema")
+            errors.append(compare_floats(key, ours.double().numpy(), golden, OTHERS, may_lack=may_lack))
     return errors
+
+
+def weights_of_all(step: Step, method: Method) -> tuple[Tensor, Tensor]:
+    """alpha and beta: of whoever takes part as the step has them, of the others, whom it gives none, by their equations."""
+    if not isinstance(method, EATA | DeYO | DualTTA):
+        return step.weight, step.weight
+    beta = (method.ent0 * math.log(step.logits.shape[1]) - entropy(step.logits.log_softmax(1))).exp()
+    alpha = beta + step.drops["alter"].exp() if "alter" in method.views else beta
+    alpha = alpha + (method.diff0 - step.drops["preserve"]).exp() if isinstance(method, DualTTA) else alpha
+    return torch.where(step.plus, step.weight, alpha), torch.where(step.minus, step.weight, beta)
 
 
 @dataclass(frozen=True)
@@ -151,6 +186,8 @@ class Error:
 
 
 def compare_masks(key: str, ours: NDArray[Any], golden: NDArray[Any]) -> Error:
+    if ours.shape != golden.shape:
+        return Error(math.inf, f"{key} has shape {ours.shape}, not {golden.shape}")
     off = int((ours != golden).sum())
     return Error(0.0, f"{key} differs for {off} samples" if off else "")
 

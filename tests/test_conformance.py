@@ -32,6 +32,13 @@ def test_golden_vectors_of_the_methods_agree(verdicts, case):
     assert verdicts[case]["worst"] < 1e-12
 
 
+def weights(step):
+    """alpha and beta of everybody, by the paper's equations with the settings of the case below."""
+    log_p = step.logits.log_softmax(1)
+    beta = (0.4 * np.log(10) + (log_p.exp() * log_p).sum(1)).exp()
+    return beta + step.drops["alter"].exp() + (0.7 - step.drops["preserve"]).exp(), beta
+
+
 @pytest.fixture
 def folder(tmp_path):
     """A folder of the published form with one ViT case, recorded from this package."""
@@ -56,6 +63,8 @@ def folder(tmp_path):
         "minus": [s.minus for s in steps],
         "diff_sa": [s.drops["alter"] for s in steps],
         "diff_sp": [s.drops["preserve"] for s in steps],
+        "alpha": [weights(s)[0] for s in steps],
+        "beta": [weights(s)[1] for s in steps],
         "loss": [s.loss for s in steps],
         "patch_keys": [s.draws["alter"][0] for s in steps],
         "eps_mu": [s.draws["preserve"][0] for s in steps],
@@ -71,8 +80,17 @@ def folder(tmp_path):
 
 def change(folder, key, edit):
     path = folder / "methods" / "dual_vit.npz"
-    arrays = dict(np.load(path))
+    with np.load(path) as file:
+        arrays = dict(file)
     arrays[key] = edit(arrays[key].copy())
+    np.savez(path, **arrays)
+
+
+def rewrite(folder, edit):
+    """Put what `edit` makes of all arrays in their place."""
+    path = folder / "methods" / "dual_vit.npz"
+    with np.load(path) as file:
+        arrays = edit(dict(file))
     np.savez(path, **arrays)
 
 
@@ -110,6 +128,35 @@ def test_a_vector_that_is_off_is_reported_with_the_reason(folder, key, edit, say
     (verdict,) = check_folder(folder)
     assert not verdict["ok"]
     assert says in verdict["why"]
+
+
+@pytest.mark.parametrize(("key", "part"), [("alpha", "plus"), ("beta", "minus")])
+def test_the_weights_of_those_who_take_no_part_are_compared_too(folder, key, part):
+    rewrite(folder, lambda arrays: arrays | {key: arrays[key] + 1e-7 * ~arrays[part]})
+    (verdict,) = check_folder(folder)
+    assert f"{key} is off" in verdict["why"]
+
+
+@pytest.mark.parametrize("key", ["images", "logits", "plus", "minus", "diff_sa", "diff_sp", "after/"])
+def test_a_case_with_a_part_missing_is_reported_not_passed(folder, key):
+    rewrite(folder, lambda arrays: {name: value for name, value in arrays.items() if not name.startswith(key)})
+    (verdict,) = check_folder(folder)
+    assert not verdict["ok"]
+    assert f"there is no '{key}" in verdict["why"]
+
+
+@pytest.mark.parametrize("edit", [lambda a: a[..., :1], lambda a: a.repeat(2, axis=0), lambda a: a[:1], lambda a: a[:0]])
+@pytest.mark.parametrize("key", ["images", "minus"])
+def test_arrays_of_another_length_than_the_stream_are_reported_not_passed(folder, key, edit):
+    change(folder, key, edit)
+    (verdict,) = check_folder(folder)
+    assert not verdict["ok"]
+
+
+def test_a_case_without_a_stream_is_reported_not_passed(folder):
+    rewrite(folder, lambda arrays: {k: v if k.startswith("after/") else v[:0] for k, v in arrays.items()})
+    (verdict,) = check_folder(folder)
+    assert "the stream is empty" in verdict["why"]
 
 
 @pytest.mark.parametrize(
@@ -162,8 +209,9 @@ def test_what_is_no_array_is_refused(folder):
     assert "is no npz file" in verdict["why"]
 
 
-def test_a_listing_that_is_no_listing_is_refused(folder):
-    (folder / "methods" / "cases.json").write_text('{"cases": 3}')
+@pytest.mark.parametrize("listing", ['{"cases": 3}', "{}", "", "[1]"])
+def test_a_listing_that_is_no_listing_is_refused(folder, listing):
+    (folder / "methods" / "cases.json").write_text(listing)
     with pytest.raises(ValueError, match="not a list of cases"):
         check_folder(folder)
 

@@ -65,6 +65,15 @@ def test_a_wrong_array_is_found_out(tmp_path):
     assert "odd" in found["odd"].why
 
 
+@pytest.mark.parametrize("name", ["fog", "impulse_noise"])
+def test_an_array_without_bytes_is_not_passed(tmp_path, name):
+    image = scene(32, 32)[None]
+    np.savez(tmp_path / "corruptions.npz", seed=0, input_32=image, **{f"{name}_32_1": np.full(image.shape, np.nan)})
+    (verdict,) = check(tmp_path)
+    assert not verdict.ok
+    assert "not bytes" in verdict.why
+
+
 @pytest.mark.parametrize("content", [b"", b"not an archive", b"PK\x03\x04 cut off"])
 def test_a_damaged_file_of_vectors_is_a_verdict_not_a_traceback(tmp_path, content):
     assert check(tmp_path) == []

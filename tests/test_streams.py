@@ -79,12 +79,17 @@ def test_a_label_shift_order_that_is_off_is_said_to_be(tmp_path):
     np.save(tmp_path / "label_shift_seed4_ir1000.npy", order[:9])
     np.save(tmp_path / "label_shift_last.npy", order)
     (tmp_path / "label_shift_seed5_ir1000.npy").write_bytes(b"<html>")
+    with (tmp_path / "label_shift_seed6_ir1000.npy").open("wb") as archive:
+        np.savez(archive, order)
+    np.save(tmp_path / "label_shift_seed3_ir0.npy", order)
     found = {verdict["case"]: (verdict["ok"], verdict["why"]) for verdict in check_folder(tmp_path)}
     assert found["label_shift_seed3_ir1000"] == (True, "")
     assert found["label_shift_seed3_ir2000"][0] is False
     assert "shape (9,)" in found["label_shift_seed4_ir1000"][1]
     assert "its name is not" in found["label_shift_last"][1]
     assert "not readable" in found["label_shift_seed5_ir1000"][1]
+    assert "not readable" in found["label_shift_seed6_ir1000"][1]
+    assert "ratio must be at least 1" in found["label_shift_seed3_ir0"][1]
 
 
 @given(

@@ -58,6 +58,8 @@ def check_array(key: str, arrays: Arrays, seed: int, frost: Path) -> Verdict:
 def judge(case: str, name: str, clean: NDArray[Any], ours: NDArray[Any], golden: NDArray[Any]) -> Verdict:
     if ours.shape != golden.shape:
         return Verdict(case, False, None, f"has shape {golden.shape}, its input {clean.shape}")
+    if golden.dtype != np.uint8:
+        return Verdict(case, False, None, f"holds {golden.dtype}, not bytes")
     if name == "impulse_noise":
         shares = [float((images != clean).mean()) for images in (ours, golden)]
         means = [images.mean(axis=(0, 1, 2)) for images in (ours, golden)]
