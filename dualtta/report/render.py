@@ -41,9 +41,11 @@ def marks(found: Value, but: frozenset[str] = frozenset()) -> str:
 
 
 def common(table: Table) -> frozenset[str]:
-    """Marks of every measured value: said once below the table instead of at each of them."""
-    measured = [set(v.marks) for row in table.rows for v in row.values if isinstance(v, Value) and v.mean is not None]
-    return frozenset(set.intersection(*measured)) if len(measured) > 1 else frozenset()
+    """Marks of every measured value and of no other: said once below the table instead of at each of them."""
+    values = [v for row in table.rows for v in row.values if isinstance(v, Value)]
+    measured = [set(v.marks) for v in values if v.mean is not None]
+    elsewhere = {mark for v in values if v.mean is None for mark in v.marks}
+    return frozenset(set.intersection(*measured) - elsewhere) if len(measured) > 1 else frozenset()
 
 
 def visible(text: str) -> str:
