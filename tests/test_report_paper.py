@@ -165,6 +165,14 @@ def test_imagenet_c_has_a_table_a_backbone_with_the_papers_contradictions(tmp_pa
     assert at(tables["imagenet-c-vit_base_patch16_224"], "DualTTA", "avg").reported == 63.0
 
 
+def test_every_printed_average_that_is_not_the_mean_of_its_cells_is_named():
+    for backbone, rows in paper()["imagenet_c_severity5_mild"]["rows"].items():
+        for row, (*cells, printed) in rows.items():
+            named = contradictions("imagenet_c_severity5_mild", f"{backbone}/{row}", "avg")
+            differs = abs(sum(cells) / len(cells) - printed) > 0.005 + 1e-9
+            assert any("mean of its 15 cells" in text for text in named) is differs, (backbone, row)
+
+
 def test_the_wild_table_averages_corruptions_and_pools_mixed_ones(tmp_path):
     cells = plan("wild", methods=("sar",), seeds=(1,), backbone="resnet50")
     write_plan(tmp_path, cells, lambda cell: 0.4 if cell.scenario == "mixed" else 0.6)
