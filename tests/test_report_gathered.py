@@ -10,8 +10,9 @@ import pytest
 from made_records import write_plan
 from reported import DEMO, LEVELS, UNWELL, at, edit, one_cell, plan, said, tables_of
 
-from dualtta.report import make_report, notes
+from dualtta.report import contents_of, make_report, notes
 from dualtta.report.gather import gather
+from dualtta.report.page import page
 from dualtta.report.tables import build_tables
 
 
@@ -136,6 +137,19 @@ def test_a_damaged_record_is_left_out_and_named_and_all_others_stay(damage, tmp_
     assert at(table, "DualTTA, lr 0.008", "accuracy").seeds == 2
     assert at(table, "DeYO, lr 0.008", "accuracy").seeds == 3
     assert not any(value.best for row in table.rows for value in row.values)  # two seeds against three
+
+
+def test_a_record_that_holds_something_strange_costs_no_other_its_place_in_the_report(tmp_path):
+    shutil.copytree(DEMO, tmp_path / "demo")
+    strange, huge, deep = [record.folder for record in gather([tmp_path / "demo"]).records][:3]
+    edit(strange / "cell.json", provenance="none", title=["a"], data=3, threads={})
+    edit(huge / "done", peak_memory_mb=10**400, seconds=-(10**400))
+    (deep / "cell.json").write_text("[" * 100_000)
+    collected = gather([tmp_path / "demo"])
+    assert len(collected.records) == 23
+    (note,) = collected.notes
+    assert deep.name in note
+    assert strange.name in page(contents_of(collected, build_tables(collected)))
 
 
 def test_a_folder_of_failures_gives_a_report_that_says_so():
