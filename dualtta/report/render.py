@@ -132,7 +132,7 @@ TEX = {
 
 def to_latex(table: Table) -> str:
     """A floating table with booktabs rules, no wider than a line: needs \\usepackage{booktabs,amssymb,graphicx}."""
-    columns = "l" + "".join("l" if _is_text(table, i) else "r" for i in range(len(table.header) - 1))
+    columns = "l" + "".join("l" if is_text(table, i) else "r" for i in range(len(table.header) - 1))
     wide = len(table.header) > 7
     lines = [r"\begin{table" + ("*" if wide else "") + "}", r"\centering", rf"\caption{{{tex(table.title)}}}"]
     lines.append(rf"\label{{tab:{table.name}}}")
@@ -150,7 +150,7 @@ def to_latex(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _is_text(table: Table, column: int) -> bool:
+def is_text(table: Table, column: int) -> bool:
     return bool(table.rows) and all(isinstance(row.values[column], str) for row in table.rows)
 
 
