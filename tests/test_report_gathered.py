@@ -39,6 +39,15 @@ def test_means_and_deviations_follow_from_the_rows():
     assert said(table, accuracy) == "a subset: at most 240 samples of a domain"
 
 
+def test_rows_on_fewer_seeds_than_others_are_named_below_every_table(tmp_path):
+    cells = plan("benchmarks", datasets=("colored_mnist",), methods=("tent", "dualtta"), seeds=(1, 2, 3))
+    write_plan(tmp_path, [cell for cell in cells if (cell.method, cell.seed) != ("tent", 3)], LEVELS)
+    write_plan(tmp_path, plan("ablation-filters", datasets=("colored_mnist",), seeds=(1,)), LEVELS)
+    tables = tables_of(tmp_path)
+    assert "on fewer seeds than 3: Tent (2)" in tables["benchmarks"].notes.values()
+    assert "on fewer seeds than 3: ColoredMNIST ✗ ✓ (1), ColoredMNIST ✓ ✗ (1)" in tables["ablation-filters"].notes.values()
+
+
 def test_one_seed_has_no_deviation(tmp_path):
     write_plan(tmp_path, plan("benchmarks", datasets=("colored_mnist",), methods=("tent",), seeds=(5,)), LEVELS)
     value = at(tables_of(tmp_path)["benchmarks"], "Tent", "ColoredMNIST, avg")
