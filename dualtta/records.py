@@ -138,14 +138,21 @@ def read(folder: Path) -> Record:
     if not is_done(folder):
         raise ValueError(f"{folder.name} has no result: {_why(folder)}")
     try:
-        cell, summary, cost = (json.loads((folder / name).read_text()) for name in ("cell.json", "summary.json", "done"))
+        cell, summary, cost = (
+            json.loads((folder / name).read_text(), parse_int=_whole) for name in ("cell.json", "summary.json", "done")
+        )
         if cell["version"] != VERSION:
             raise OtherVersion(f"it has format {cell['version']}; this version of dualtta reads format {VERSION}")
         return Record(folder, cell, summary, cost)
     except OtherVersion as error:
         raise OtherVersion(f"{folder.name} cannot be read: {error}") from error
-    except (OSError, KeyError, TypeError, ValueError) as error:
+    except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{folder.name} cannot be read: {error}") from error
+
+
+def _whole(digits: str) -> int | float:
+    """A whole number; one that no float can hold is infinite, so that whoever asks for a finite one gets none."""
+    return int(digits) if len(digits) < 300 else float(digits)
 
 
 def _why(folder: Path) -> str:

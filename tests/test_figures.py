@@ -130,6 +130,33 @@ def test_runs_on_one_corruption_each_come_together_in_the_published_order(tmp_pa
     assert list(made.bars) == ["gaussian_noise", "snow", "fog"]
 
 
+def test_each_bar_stands_at_its_own_label_though_a_panel_lacks_a_method(tmp_path):
+    levels = {"source": 0.3, "deyo": 0.5, "dualtta": 0.7}
+    for corruption in ("fog", "snow"):
+        for method, accuracy in levels.items():
+            if (corruption, method) != ("snow", "deyo"):
+                make(tmp_path, method, choices={"corruptions": [corruption], "severities": [5]}, accuracy=accuracy)
+    (made,) = domains.collect(compared(tmp_path))
+    snow, fog = (ax for ax in domains.draw([made]).axes if ax.get_visible())
+    labels = [text.get_text() for text in snow.get_yticklabels()]
+    assert labels == ["No adapt", "DeYO", "DualTTA"]
+    for ax, missing in ((snow, "DeYO"), (fog, None)):
+        shown = {labels[round(bar.get_y() + bar.get_height() / 2)]: bar.get_width() for bar in ax.patches}
+        wanted = {"No adapt": 30, "DeYO": 50, "DualTTA": 70}
+        assert shown == pytest.approx({label: value for label, value in wanted.items() if label != missing}, abs=10)
+
+
+def test_settings_of_a_method_are_in_one_order_everywhere_and_no_two_of_them_look_alike(tmp_path):
+    for seed in (1, 2):  # another order of folders
+        out = tmp_path / str(seed)
+        for lam in (1.0, 0.25, 0.0, 0.5):
+            make(out, seed=seed, settings={"lam": lam})
+        (one,) = compared(out)
+        assert [entry.label for entry in one.entries] == [f"DualTTA (lam={lam})" for lam in ("0", "0.25", "0.5", "1")]
+        drawn = [trace for trace in stream.plot(stream.collect([one])[0])["data"] if trace.get("showlegend")]
+        assert len({(trace["line"]["color"], trace["line"]["dash"]) for trace in drawn}) == 4
+
+
 def test_reliability_pools_the_seeds_and_keeps_each_seeds_error(both, out):
     made = reliability.collect(both)[0]
     curve = made.curves[-1]

@@ -11,7 +11,7 @@ from dualtta.cli import main
 from dualtta.compact import compact_folder
 from dualtta.grid import Cell
 from dualtta.report.gather import gather
-from dualtta.report.overview import BEGIN, END
+from dualtta.report.overview import BEGIN, END, put_into
 from dualtta.setups import Options, Setup
 from dualtta.source import make_source
 
@@ -199,3 +199,19 @@ def test_a_study_takes_the_cells_that_all_variants_have(tmp_path, capsys):
     write(tmp_path, "source", 0.4, "snow")
     assert main(["study", str(tmp_path), "--json"]) == 0
     assert 0 in [one["cells"] for one in json.loads(capsys.readouterr().out)]
+
+
+def test_the_table_goes_between_two_lines_of_their_own_and_line_ends_stay(tmp_path):
+    page = tmp_path / "README.md"
+    page.write_bytes(f"Between {BEGIN} and {END}.\r\n{BEGIN}\r\nold\r\n{END}\r\nrest\r\n".encode())
+    put_into(page, "| a |\n| b |")
+    assert page.read_bytes().decode() == f"Between {BEGIN} and {END}.\r\n{BEGIN}\r\n| a |\r\n| b |\r\n{END}\r\nrest\r\n"
+
+
+@pytest.mark.parametrize("lines", [[END, "x", BEGIN], [BEGIN, "x", BEGIN, "y", END], [BEGIN, "x", END, "y", END]])
+def test_a_file_with_its_marks_twice_or_turned_round_stays_as_it_is(lines, tmp_path):
+    page = tmp_path / "README.md"
+    page.write_text("\n".join(lines))
+    with pytest.raises(ValueError, match="once"):
+        put_into(page, "| a |")
+    assert page.read_text() == "\n".join(lines)

@@ -109,6 +109,15 @@ def test_a_value_shows_its_deviation_the_papers_value_marks_and_what_was_not_mea
     assert re.search(r'<th scope="col" aria-sort="none"[^>]*><button', text)
 
 
+def test_headings_stand_over_their_columns_and_only_notes_that_a_value_refers_to_have_a_mark(tmp_path):
+    make(tmp_path)
+    rows = (Row("Tent", ("digits", Value(1.0, marks=("a",)))),)
+    text = page_of(tmp_path, [Table("t", "T", ("method", "on", "x"), rows, {"a": "a subset", "(1)": "seeds 1, 2"})])
+    headings = re.findall(r'<th scope="col" aria-sort="none"( class="text")?><button type="button">(method|on|x)<', text)
+    assert headings[:3] == [(' class="text"', "method"), (' class="text"', "on"), ("", "x")]
+    assert re.findall(r'<li id="t0-[^"]*">(.*?)</li>', text) == ["<sup>a</sup> a subset", "seeds 1, 2"]
+
+
 def test_many_samples_are_drawn_in_part_and_counted_whole(tmp_path):
     for seed in range(12):
         make(tmp_path, seed=seed, samples=5000)

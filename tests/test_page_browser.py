@@ -67,6 +67,20 @@ class Tab:
         self.context.close()
 
 
+def test_on_paper_every_figure_is_drawn_in_ink_on_white_and_tables_are_whole(browser, address, tmp_path):
+    with Tab(browser, address, color_scheme="dark") as tab:
+        tab.page.evaluate("addEventListener('beforeprint', () => { window.paper = document.documentElement.dataset.theme; })")
+        tab.page.pdf(path=tmp_path / "page.pdf", prefer_css_page_size=True)
+        assert tab.page.evaluate("window.paper") == "light"
+        assert tab.page.evaluate("document.documentElement.dataset.theme") == "dark"
+        assert tab.page.evaluate("[...document.querySelectorAll('.figure')].every(place => place.querySelector('.main-svg'))")
+        tab.page.set_viewport_size({"width": 1030, "height": 700})  # what A4 across has between its margins
+        tab.page.emulate_media(media="print")
+        wide = "[...document.querySelectorAll('.scroll')].filter(box => box.scrollWidth > box.clientWidth).length"
+        assert tab.page.evaluate(wide) == 0
+        assert not tab.errors
+
+
 def column(page, number: int) -> list[str]:
     """A column of the first table, as it stands."""
     return page.eval_on_selector_all(

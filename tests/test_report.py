@@ -127,6 +127,16 @@ def test_a_note_on_every_value_is_said_once():
     assert next(csv.DictReader(io.StringIO(to_csv(table))))["notes"] == "a subset; collapsed"  # where a value stands alone
 
 
+def test_a_note_that_a_number_of_the_paper_alone_has_too_stays_at_the_numbers():
+    """Else the dash loses its mark, and the note says of the rest of the paper's numbers what holds for some."""
+    told = [Value(mean, reported=number, marks=("a",)) for mean, number in ((8.2, 4.5), (-2.7, 3.1), (None, 1.4))]
+    rows = tuple(Row(str(i), (value,)) for i, value in enumerate((*told, Value(reported=6.0))))
+    table = Table("t", "T", ("claim", "measured"), rows, {"a": "the text differs from the tables"})
+    assert common(table) == set()
+    assert "– <sup>a</sup><br><sub>paper 1.40" in to_markdown(table)  # noqa: RUF001
+    assert notes_text(table) == ["a: the text differs from the tables"]
+
+
 def test_the_terminal_shows_the_best_in_bold_and_the_papers_below():
     from rich.console import Console
 
@@ -147,11 +157,34 @@ def test_a_wide_table_is_cut_for_a_narrow_terminal_and_no_value_is_broken():
     assert sum(len(part.header) - 1 for part in parts) == len(table.header) - 1
     console = Console(width=160, file=io.StringIO())
     for part in parts:
-        console.print(to_terminal(part, common(table)))
+        console.print(to_terminal(part, common(table), 160))
     shown = console.file.getvalue()
     values = [v for row in table.rows for v in row.values if isinstance(v, Value)]
     assert all(f"{v.mean:.2f} ± {v.deviation:.2f}" in shown for v in values)
     assert max(map(len, shown.splitlines())) <= 160
+
+
+@pytest.mark.parametrize("width", [60, 70, 80, 90, 140])
+def test_no_value_is_cut_off_beside_long_labels_and_headings(width):
+    from rich.console import Console
+
+    header = ("method", "ColoredMNIST, %adapt", "ColoredMNIST, %corr-adapt", "ColoredMNIST, %low entropy", "PACS, %adapt")
+    last = Value(9.41, 0.22, marks=("a",))
+    values = (Value(30.58, 0.13, reported=15.6), Value(13.16, 0.08, reported=10.6), Value(53.1, 0.18), last)
+    table = Table("t", "T", header, (Row("EATA with D-, own rate", values), Row("DeYO", values)), {"a": "a subset"})
+    console = Console(width=width, file=io.StringIO())
+    for part in pieces(table, width):
+        console.print(to_terminal(part, common(table), width))
+    shown = console.file.getvalue()
+    assert all(shown.count(text) == 2 for text in ("30.58 ± 0.13", "13.16 ± 0.08", "53.10 ± 0.18", "9.41 ± 0.22 a"))
+    assert max(map(len, shown.splitlines())) <= width
+
+
+def test_pieces_of_a_table_with_repeated_labels_say_in_each_whose_row_it_is():
+    rows = [Row("Tent", ("digits", Value(1.0), Value(2.0))), Row("Tent", ("pacs", Value(3.0), Value(4.0)))]
+    table = Table("t", "T", ("method", "on", "first", "second"), tuple(rows))
+    assert [part.header for part in pieces(table, 20)] == [("method", "on", "first"), ("method", "on", "second")]
+    assert [row.values[0] for row in pieces(table, 20)[1].rows] == ["digits", "pacs"]
 
 
 # the command

@@ -10,8 +10,9 @@ import pytest
 from made_records import write_plan
 from reported import DEMO, LEVELS, UNWELL, at, edit, one_cell, plan, said, tables_of
 
-from dualtta.report import make_report, notes
+from dualtta.report import contents_of, make_report, notes
 from dualtta.report.gather import gather
+from dualtta.report.page import page
 from dualtta.report.tables import build_tables
 
 
@@ -36,6 +37,15 @@ def test_means_and_deviations_follow_from_the_rows():
     assert group.mean == pytest.approx(100 * np.mean(worst))
     assert (accuracy.seeds, accuracy.samples, accuracy.reported) == (3, 240, None)
     assert said(table, accuracy) == "a subset: at most 240 samples of a domain"
+
+
+def test_rows_on_fewer_seeds_than_others_are_named_below_every_table(tmp_path):
+    cells = plan("benchmarks", datasets=("colored_mnist",), methods=("tent", "dualtta"), seeds=(1, 2, 3))
+    write_plan(tmp_path, [cell for cell in cells if (cell.method, cell.seed) != ("tent", 3)], LEVELS)
+    write_plan(tmp_path, plan("ablation-filters", datasets=("colored_mnist",), seeds=(1,)), LEVELS)
+    tables = tables_of(tmp_path)
+    assert "on fewer seeds than 3: Tent (2)" in tables["benchmarks"].notes.values()
+    assert "on fewer seeds than 3: ColoredMNIST ✗ ✓ (1), ColoredMNIST ✓ ✗ (1)" in tables["ablation-filters"].notes.values()
 
 
 def test_one_seed_has_no_deviation(tmp_path):
@@ -136,6 +146,19 @@ def test_a_damaged_record_is_left_out_and_named_and_all_others_stay(damage, tmp_
     assert at(table, "DualTTA, lr 0.008", "accuracy").seeds == 2
     assert at(table, "DeYO, lr 0.008", "accuracy").seeds == 3
     assert not any(value.best for row in table.rows for value in row.values)  # two seeds against three
+
+
+def test_a_record_that_holds_something_strange_costs_no_other_its_place_in_the_report(tmp_path):
+    shutil.copytree(DEMO, tmp_path / "demo")
+    strange, huge, deep = [record.folder for record in gather([tmp_path / "demo"]).records][:3]
+    edit(strange / "cell.json", provenance="none", title=["a"], data=3, threads={})
+    edit(huge / "done", peak_memory_mb=10**400, seconds=-(10**400))
+    (deep / "cell.json").write_text("[" * 100_000)
+    collected = gather([tmp_path / "demo"])
+    assert len(collected.records) == 23
+    (note,) = collected.notes
+    assert deep.name in note
+    assert strange.name in page(contents_of(collected, build_tables(collected)))
 
 
 def test_a_folder_of_failures_gives_a_report_that_says_so():

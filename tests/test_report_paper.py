@@ -148,6 +148,27 @@ def test_the_two_protocols_are_told_apart(tmp_path):
     assert at(table, "DeYO, own rate", "ColoredMNIST, avg").reported is None  # the paper has one rate for all
     assert at(table, "DeYO", "ColoredMNIST, avg").reported == 77.98
     assert any(note.startswith("own rate: the learning rate of the authors' code") for note in table.notes.values())
+    again = "dualtta run benchmarks --root DATA --seeds 2024,2025"
+    assert table.command == f"{again} && {again} --protocol own"
+
+
+def test_the_ablation_of_d_minus_has_the_rows_at_the_authors_rates_too(tmp_path):
+    write_plan(tmp_path, plan("ablation-incorrect", datasets=("colored_mnist",), protocol="own"), LEVELS)
+    table = tables_of(tmp_path)["ablation-incorrect"]
+    rows = {(row.label, row.values[0]): row.values[1] for row in table.rows}
+    assert rows["DeYO, own rate", "✓"].mean == pytest.approx(61, abs=1)
+    assert rows["DeYO, own rate", "✗"].mean == pytest.approx(60, abs=1)
+    assert rows["DeYO, own rate", "✓"].reported is None
+    assert rows["DeYO", "✓"].mean is None
+    assert "the authors' code" in str(table.notes)
+
+
+def test_a_command_asks_for_the_weights_that_source_models_started_from(tmp_path):
+    cells = plan("benchmarks", datasets=("waterbirds",), methods=("tent",))
+    (tmp_path / "net.pt").write_bytes(b"weights")
+    start = str(tmp_path / "net.pt")
+    write_plan(tmp_path, [replace(cell, source=replace(cell.source, weights=start)) for cell in cells], LEVELS)
+    assert tables_of(tmp_path)["benchmarks"].command.endswith(" --weights FILE")
 
 
 def test_imagenet_c_has_a_table_a_backbone_with_the_papers_contradictions(tmp_path):
@@ -163,6 +184,14 @@ def test_imagenet_c_has_a_table_a_backbone_with_the_papers_contradictions(tmp_pa
     plain = tables["imagenet-c-resnet50"]
     assert "0.81 on ImageNet-C mild, 32.11 in the imbalanced table" in said(plain, at(plain, "No adapt", "avg"))
     assert at(tables["imagenet-c-vit_base_patch16_224"], "DualTTA", "avg").reported == 63.0
+
+
+def test_every_printed_average_that_is_not_the_mean_of_its_cells_is_named():
+    for backbone, rows in paper()["imagenet_c_severity5_mild"]["rows"].items():
+        for row, (*cells, printed) in rows.items():
+            named = contradictions("imagenet_c_severity5_mild", f"{backbone}/{row}", "avg")
+            differs = abs(sum(cells) / len(cells) - printed) > 0.005 + 1e-9
+            assert any("mean of its 15 cells" in text for text in named) is differs, (backbone, row)
 
 
 def test_the_wild_table_averages_corruptions_and_pools_mixed_ones(tmp_path):

@@ -62,7 +62,7 @@ def show(made: "Report") -> None:
     for table in made.tables:
         for piece in pieces(table, screen.width):
             screen.print()
-            screen.print(to_terminal(piece, common(table)))
+            screen.print(to_terminal(piece, common(table), screen.width))
         for line in notes_text(table):
             screen.print(visible(line), style="dim", markup=False, highlight=False)
     print(f"\n{len(made.tables)} tables in {made.out}")

@@ -6,7 +6,7 @@ from functools import partial
 
 from dualtta.report.benches import SHIFTS, Placed, variants
 from dualtta.report.commands import command
-from dualtta.report.labels import WORDS, changes, label, name
+from dualtta.report.labels import OWN, OWN_NOTE, WORDS, changes, label, name
 from dualtta.report.layouts import Column, column_value, numbered, titled
 from dualtta.report.paper import reported
 from dualtta.report.table import Row, Table, Value
@@ -71,14 +71,19 @@ def incorrect(placed: Sequence[Placed]) -> list[Table]:
     tables = []
     for i, (variant, some) in enumerate(variants(found).items()):
         notes, rows = Notes(), []
+        own = any(one.label == f"{row}, {OWN}" for one in some for row, _, _ in LINES)
         for row, method, used in LINES:
-            of_row = [one for one in some if one.label == row]
-            values = tuple(column_value(of_row, column, notes, method) for column in columns)
-            rows.append(Row(row.replace(" with D-", "").replace(", without D-", ""), (YES if used else NO, *values)))
+            for rate in ("", f", {OWN}") if own else ("",):
+                of_row = [one for one in some if one.label == row + rate]
+                if rate and not of_row:
+                    continue
+                values = tuple(column_value(of_row, column, notes, None if rate else method) for column in columns)
+                words = row.replace(" with D-", "").replace(", without D-", "") + rate
+                rows.append(Row(words, (YES if used else NO, *values)))
         rows = list(flag_best(rows, [1, 2, 3]))
         title = titled("Likely-incorrect samples (D-) used or not: accuracy, %", variant)
         header = ("method", "D-", *(SHIFTS[key].title for key in keys))
-        below = notes.below(rows)
+        below = notes.below(rows, *([OWN_NOTE] if own else []))
         tables.append(
             Table(numbered("ablation-incorrect", i), title, header, tuple(rows), below, command("ablation-incorrect", some))
         )

@@ -5,14 +5,26 @@ from collections.abc import Sequence
 
 from dualtta.report.benches import Placed
 from dualtta.report.context import PAPER_MODELS
-from dualtta.report.labels import follows_own
+from dualtta.report.gather import Setting
+from dualtta.report.labels import follows_own, has_own
 
 SEEDS = (2024, 2025, 2026)  # what `dualtta run` takes unless told
 
 
 def command(experiment: str, placed: Sequence[Placed]) -> str:
-    """`dualtta run` with the options that differ from its defaults; where the data lies is the reader's to say."""
+    """`dualtta run` with the options that differ from its defaults, once for each protocol that the rows follow.
+
+    Where the data lies, and which FILE source models started from, is the reader's to say.
+    """
     settings = [one.setting for one in placed]
+    own = [setting for setting in settings if follows_own(setting)]
+    others = [setting for setting in settings if not follows_own(setting)]
+    if own and any(has_own(setting) for setting in others):
+        return f"{_command(experiment, others)} && {_command(experiment, own)}"
+    return _command(experiment, settings)
+
+
+def _command(experiment: str, settings: Sequence[Setting]) -> str:
     words = ["dualtta", "run", experiment, "--root", "DATA"]
     seeds = sorted({seed for setting in settings for seed in setting.seeds})
     if tuple(seeds) != SEEDS:
@@ -25,5 +37,6 @@ def command(experiment: str, placed: Sequence[Placed]) -> str:
     models = {setting.model for setting in settings if setting.model not in PAPER_MODELS.get(setting.dataset, (setting.model,))}
     words += ["--backbone", models.pop()] if len(models) == 1 else []
     weights = {setting.cell["model"].get("weights") for setting in settings} - {None, "pretrained"}
+    weights |= {"FILE" for setting in settings if str((setting.source or {}).get("weights")).startswith("sha256:")}
     words += ["--weights", str(weights.pop())] if len(weights) == 1 else []
     return shlex.join(words)

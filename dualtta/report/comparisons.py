@@ -8,6 +8,7 @@ import numpy as np
 
 from dualtta.data.published import CORRUPTIONS
 from dualtta.metrics import Column
+from dualtta.report.benches import by_number
 from dualtta.report.digest import Digest, digest_all
 from dualtta.report.gather import Setting, number
 from dualtta.report.labels import name, rank
@@ -137,13 +138,13 @@ def _entries(group: Sequence[Setting], seen: dict[str, int], notes: list[str]) -
     variants: dict[str, list[dict[str, Any]]] = {}
     for setting in group:
         variants.setdefault(setting.method, []).append(setting.settings)
+    named = [(label(name(one.method), one.settings, variants[one.method]), one) for one in group]
     made: list[Entry] = []
-    for setting in sorted(group, key=lambda one: rank(one.method)):
+    for words, setting in sorted(named, key=lambda pair: (rank(pair[1].method), by_number(pair[0]))):
         runs, bad = digest_all(setting.records)
         notes += bad
         if not runs:
             continue
-        words = label(name(setting.method), setting.settings, variants[setting.method])
         words += f", in {setting.origin}" if setting.origin else ""
         same = sum(entry.label == words for entry in made)
         words += f", no. {same + 1}" if same else ""

@@ -32,8 +32,13 @@ def rank(method: str) -> tuple[int, str]:
 
 def follows_own(setting: Setting) -> bool:
     """Whether it has its authors' learning rate rather than the paper's, where these differ."""
+    return has_own(setting) and _close(setting.about["method"].get("lr"), _protocol(setting, "own").get("lr"))
+
+
+def has_own(setting: Setting) -> bool:
+    """Whether its method's authors have a learning rate that is not the paper's."""
     paper, own = (_protocol(setting, protocol).get("lr") for protocol in ("paper", "own"))
-    return paper != own and _close(setting.about["method"].get("lr"), own)
+    return bool(paper != own)
 
 
 def changes(setting: Setting) -> dict[str, Any]:

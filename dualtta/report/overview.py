@@ -138,10 +138,13 @@ def to_markdown(settings: Iterable[Setting], protocol: Protocol = "own", methods
 
 
 def put_into(path: Path, table: str) -> None:
-    """Replace what stands between the two marks of a Markdown file."""
-    text = path.read_text(encoding="utf-8")
-    before, begun, rest = text.partition(BEGIN)
-    _, ended, after = rest.partition(END)
+    """Replace what stands between the two marks of a Markdown file, and nothing else: its line ends stay what they are."""
+    lines = path.read_bytes().decode().splitlines(keepends=True)
+    begun, ended = ([i for i, line in enumerate(lines) if line.strip() == mark] for mark in (BEGIN, END))
     if not begun or not ended:
         raise ValueError(f"{path} has no place for the table: put the lines {BEGIN} and {END} where it belongs")
-    write_bytes(path, f"{before}{BEGIN}\n{table}\n{END}{after}".encode())
+    if len(begun) > 1 or len(ended) > 1 or begun > ended:
+        raise ValueError(f"{path} has several places for the table, or none: it takes the line {BEGIN} once, then {END} once")
+    end = "\r\n" if lines[begun[0]].endswith("\r\n") else "\n"
+    made = [f"{line}{end}" for line in table.split("\n")]
+    write_bytes(path, "".join([*lines[: begun[0] + 1], *made, *lines[ended[0] :]]).encode())

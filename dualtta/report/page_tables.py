@@ -1,13 +1,18 @@
 """A report's tables for the page: sortable by what was measured, the paper's values beside it, notes below."""
 
-from dualtta.report.markup import Html, tag
+from dualtta.report.markup import Html, inner, tag
+from dualtta.report.render import is_text
 from dualtta.report.table import Table, Value
 from dualtta.report.values import MISSING
 
 
 def show_table(table: Table, number: int) -> Html:
-    notes = [tag("li", tag("sup", mark), " ", text, id=f"t{number}-{mark}") for mark, text in table.notes.items()]
-    head = tag("tr", [_heading(name, first=i == 0) for i, name in enumerate(table.header)])
+    notes = [
+        tag("li", None if mark.startswith("(") else inner([tag("sup", mark), " "]), text, id=f"t{number}-{mark}")
+        for mark, text in table.notes.items()
+    ]
+    words = [True, *(is_text(table, i) for i in range(len(table.header) - 1))]
+    head = tag("tr", [_heading(name, text) for name, text in zip(table.header, words, strict=True)])
     body = [tag("tr", tag("th", row.label, scope="row"), [_cell(value) for value in row.values]) for row in table.rows]
     return tag(
         "section",
@@ -26,10 +31,10 @@ def show_table(table: Table, number: int) -> Html:
     )
 
 
-def _heading(name: str, first: bool) -> Html:
-    """A heading is a button, so that the keyboard reaches it."""
+def _heading(name: str, text: bool) -> Html:
+    """A heading is a button, so that the keyboard reaches it; it stands where its column does."""
     button = tag("button", name, tag("span", "", class_="arrow", aria_hidden="true"), type="button")
-    return tag("th", button, scope="col", aria_sort="none", class_="text" if first else None)
+    return tag("th", button, scope="col", aria_sort="none", class_="text" if text else None)
 
 
 def _cell(value: Value | str) -> Html:

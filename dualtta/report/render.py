@@ -41,9 +41,11 @@ def marks(found: Value, but: frozenset[str] = frozenset()) -> str:
 
 
 def common(table: Table) -> frozenset[str]:
-    """Marks of every measured value: said once below the table instead of at each of them."""
-    measured = [set(v.marks) for row in table.rows for v in row.values if isinstance(v, Value) and v.mean is not None]
-    return frozenset(set.intersection(*measured)) if len(measured) > 1 else frozenset()
+    """Marks of every measured value and of no other: said once below the table instead of at each of them."""
+    values = [v for row in table.rows for v in row.values if isinstance(v, Value)]
+    measured = [set(v.marks) for v in values if v.mean is not None]
+    elsewhere = {mark for v in values if v.mean is None for mark in v.marks}
+    return frozenset(set.intersection(*measured) - elsewhere) if len(measured) > 1 else frozenset()
 
 
 def visible(text: str) -> str:
@@ -130,7 +132,7 @@ TEX = {
 
 def to_latex(table: Table) -> str:
     """A floating table with booktabs rules, no wider than a line: needs \\usepackage{booktabs,amssymb,graphicx}."""
-    columns = "l" + "".join("l" if _is_text(table, i) else "r" for i in range(len(table.header) - 1))
+    columns = "l" + "".join("l" if is_text(table, i) else "r" for i in range(len(table.header) - 1))
     wide = len(table.header) > 7
     lines = [r"\begin{table" + ("*" if wide else "") + "}", r"\centering", rf"\caption{{{tex(table.title)}}}"]
     lines.append(rf"\label{{tab:{table.name}}}")
@@ -148,7 +150,7 @@ def to_latex(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _is_text(table: Table, column: int) -> bool:
+def is_text(table: Table, column: int) -> bool:
     return bool(table.rows) and all(isinstance(row.values[column], str) for row in table.rows)
 
 

@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 GAP = 2  # characters between columns
 
 
-def to_terminal(table: Table, everywhere: frozenset[str] = frozenset()) -> "RichTable":
-    """Best values bold, the paper's dim below the measured; marks in `everywhere` are said below the table instead."""
+def to_terminal(table: Table, everywhere: frozenset[str] = frozenset(), width: int = 0) -> "RichTable":
+    """Best values bold, the paper's dim below the measured; marks in `everywhere` are said below the table instead.
+
+    In a terminal of `width` characters labels are broken where there is no room, values never.
+    """
     from rich.table import Table as RichTable
     from rich.text import Text
 
@@ -23,9 +26,10 @@ def to_terminal(table: Table, everywhere: frozenset[str] = frozenset()) -> "Rich
     shown = RichTable(
         title=Text(visible(table.title), style="bold"), title_justify="left", box=None, header_style="bold", pad_edge=False
     )
-    for i, (header, width) in enumerate(zip(table.header, widths(table), strict=True)):
-        side: Literal["left", "right"] = "left" if i == 0 else "right"
-        shown.add_column(words(header), justify=side, overflow="fold", min_width=width if i else None)
+    keys, wide = keys_of(table), widths(table, everywhere, width)
+    for i, header in enumerate(table.header):
+        side: Literal["left", "right"] = "left" if i < keys else "right"
+        shown.add_column(words(header), justify=side, overflow="fold", width=wide[i] if i >= keys else None)
     for row in table.rows:
         cells = [words(row.label)]
         for found in row.values:
@@ -41,16 +45,30 @@ def to_terminal(table: Table, everywhere: frozenset[str] = frozenset()) -> "Rich
     return shown
 
 
-def widths(table: Table) -> list[int]:
-    """Characters that each column needs; headers may be broken between words."""
-    everywhere = common(table)
+def widths(table: Table, everywhere: frozenset[str], room: int = 0) -> list[int]:
+    """Characters that each column needs; headers are broken between words where `room` does not hold them whole."""
     label = max([len(table.header[0]), *(len(row.label) for row in table.rows)])
     found = [label]
     for i, header in enumerate(table.header[1:]):
         cells = [row.values[i] for row in table.rows]
         needed = [_width(value, table.digits, everywhere) for value in cells]
         found.append(max([*map(len, header.split()), *needed], default=1))
+    spare = max(room - sum(found) - GAP * (len(found) - 1), 0)
+    for i, header in enumerate(table.header):
+        more = min(max(len(header) - found[i], 0), spare)
+        found[i], spare = found[i] + more, spare - more
     return found
+
+
+def keys_of(table: Table) -> int:
+    """How many columns tell the rows apart: the labels, and those of words beside them where labels repeat."""
+    for keys in range(1, len(table.header)):
+        names = [(row.label, *row.values[: keys - 1]) for row in table.rows]
+        if any(not isinstance(word, str) for name in names for word in name):
+            break
+        if len(set(names)) == len(names):
+            return keys
+    return 1
 
 
 def _width(found: Value | str, digits: int, everywhere: frozenset[str]) -> int:
@@ -61,23 +79,23 @@ def _width(found: Value | str, digits: int, everywhere: frozenset[str]) -> int:
 
 
 def pieces(table: Table, width: int) -> list[Table]:
-    """The table cut into as many as are needed for a terminal of so many characters, each with the labels.
+    """The table cut into as many as are needed for a terminal of so many characters, each with what tells its rows apart.
 
     >>> wide = Table("t", "T", ("m", "first", "second"), (Row("a", (Value(1.0), Value(2.0))),))
     >>> [piece.header for piece in pieces(wide, 14)], len(pieces(wide, 80))
     ([('m', 'first'), ('m', 'second')], 1)
     """
-    label, *needed = widths(table)
-    cuts, room = [0], width - label
-    for i, columns in enumerate(needed):
+    keys, needed = keys_of(table), widths(table, common(table))
+    whole = room = width - sum(needed[:keys]) - GAP * (keys - 1)
+    cuts = [keys]
+    for i, columns in enumerate(needed[keys:], keys):
         if i > cuts[-1] and columns + GAP > room:
             cuts.append(i)
-            room = width - label
+            room = whole
         room -= columns + GAP
-    ends = [*cuts[1:], len(needed)]
     parts = []
-    for start, end in zip(cuts, ends, strict=True):
-        rows = tuple(Row(row.label, row.values[start:end]) for row in table.rows)
-        title = table.title if start == 0 else f"{table.title} (continued)"
-        parts.append(replace(table, title=title, header=(table.header[0], *table.header[1 + start : 1 + end]), rows=rows))
+    for start, end in zip(cuts, [*cuts[1:], len(needed)], strict=True):
+        rows = tuple(Row(row.label, (*row.values[: keys - 1], *row.values[start - 1 : end - 1])) for row in table.rows)
+        title = table.title if start == keys else f"{table.title} (continued)"
+        parts.append(replace(table, title=title, header=(*table.header[:keys], *table.header[start:end]), rows=rows))
     return parts

@@ -37,10 +37,29 @@ class Notes:
 
     def below(self, rows: Iterable[Row], *more: str) -> dict[str, str]:
         """All notes by their marks; unmarked ones come last, and the dash is explained where it occurs."""
+        rows = list(rows)
         explained = {self.texts[text] for text in self.texts if text == EMPTY or text.endswith(APART)}
         values = [v for row in rows for v in row.values if isinstance(v, Value) and v.mean is None]
         dash = {MISSING: MISSING_NOTE} if any(not explained & set(v.marks) for v in values) else {}
-        return {mark: text for text, mark in self.texts.items()} | dash | {f"({i})": text for i, text in enumerate(more, 1)}
+        plain = {f"({i})": text for i, text in enumerate([*more, *fewer_seeds(rows)], 1)}
+        return {mark: text for text, mark in self.texts.items()} | dash | plain
+
+
+def fewer_seeds(rows: Sequence[Row]) -> list[str]:
+    """Which rows are means over fewer seeds than others, in one of their values at least.
+
+    >>> fewer_seeds([Row("Tent", (Value(1.0, seeds=2),)), Row("DeYO", (Value(1.0, seeds=3),))])
+    ['on fewer seeds than 3: Tent (2)']
+    """
+    labels = [row.label for row in rows]
+    seeds = [[v.seeds for v in row.values if isinstance(v, Value) and v.seeds] for row in rows]
+    most = max((n for each in seeds for n in each), default=0)
+    fewer = []
+    for row, each in zip(rows, seeds, strict=True):
+        if each and min(each) < most:
+            words = [v for v in row.values if isinstance(v, str)] if labels.count(row.label) > 1 else []
+            fewer.append(f"{' '.join([row.label, *words])} ({min(each)})")
+    return [f"on fewer seeds than {most}: {', '.join(fewer)}"] if fewer else []
 
 
 def letters(number: int) -> str:

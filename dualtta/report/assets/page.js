@@ -78,7 +78,7 @@ const dressed = (layout, width) => {
   };
   for (const axis of new Set(["xaxis", "yaxis", ...Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key))])) {
     made[axis] = { gridcolor: ink.line, zerolinecolor: ink.line, linecolor: ink.line, automargin: true, ...layout[axis] };
-    if (made[axis].title) made[axis].title = { ...made[axis].title, font: { size: 13, color: ink.quiet } };
+    if (made[axis].title) made[axis].title = { standoff: 10, ...made[axis].title, font: { size: 13, color: ink.quiet } };
   }
   if (narrow && layout.grid) { // side by side becomes one below the other
     made.grid = { ...layout.grid, rows: layout.grid.columns, columns: 1, ygap: 0.35 };
@@ -91,7 +91,9 @@ const dressed = (layout, width) => {
 const show = (place, spec) => {
   const data = place.clientWidth < 640 ? spec.data.map((trace) => (trace.type === "heatmap" ? { ...trace, showscale: false } : trace)) : spec.data;
   const config = { ...CONFIG, displayModeBar: place.clientWidth < 640 ? false : "hover" };
-  return Plotly.react(place, data, dressed(spec.layout, place.clientWidth), config);
+  const layout = dressed(spec.layout, place.clientWidth);
+  place.style.height = `${layout.height}px`;
+  return Plotly.react(place, data, layout, config);
 };
 
 const drawn = new Map(); // place -> how to draw it again
@@ -105,6 +107,22 @@ const seen = new IntersectionObserver((entries) => {
 const later = (place, draw) => { drawn.set(place, draw); seen.observe(place); };
 const again = () => { for (const [place, draw] of drawn) if (place.dataset.drawn) draw(); };
 addEventListener("theme", again);
+
+// Paper: every figure is drawn, in ink on white, as wide as a sheet; then all is as it was
+let before = null;
+addEventListener("beforeprint", () => {
+  before = document.documentElement.dataset.theme;
+  document.documentElement.dataset.theme = "light";
+  document.documentElement.classList.add("printing");
+  for (const [place, draw] of drawn) { seen.unobserve(place); draw(); place.dataset.drawn = "yes"; }
+});
+addEventListener("afterprint", () => {
+  if (before === null) return;
+  document.documentElement.dataset.theme = before;
+  document.documentElement.classList.remove("printing");
+  before = null;
+  again();
+});
 
 DATA.figures.forEach((figure, number) => {
   const place = byId(`figure-${number}`);
@@ -153,7 +171,7 @@ if (byId("plane")) {
     }).filter((row) => row.shown);
     const table = byId("plane-counts");
     const head = make("tr");
-    head.append(...["set", "samples", "right", "wrong", "share right"].map((text) => make("th", text, { scope: "col" })));
+    head.append(...["set", "samples", "right", "wrong", "share right"].map((text, i) => make("th", text, { scope: "col", class: i ? "" : "text" })));
     const body = rows.map((row) => {
       const line = make("tr");
       const all = row.right + row.wrong;

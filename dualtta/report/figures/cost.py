@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dualtta.report.comparisons import METRICS, Comparison, Spread
 from dualtta.report.cost import measured
-from dualtta.report.figures.look import headline, ink, sheet, wrap
+from dualtta.report.figures.look import headline, inks, sheet, wrap
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,7 +62,9 @@ def collect(comparisons: Sequence[Comparison]) -> list[Cost]:
 
 
 def _machine(cell: dict[str, Any], cost: dict[str, Any]) -> str:
-    machine = (cell.get("provenance") or {}).get("machine") or {}
+    provenance = cell.get("provenance")
+    machine = provenance.get("machine") if isinstance(provenance, dict) else None
+    machine = machine if isinstance(machine, dict) else {}
     if str(cost.get("device", "")).startswith("cuda") and machine.get("gpu"):
         return str(machine["gpu"])
     return f"{cell.get('threads', 1)} thread of a {machine.get('processor', 'CPU')} CPU"
@@ -82,8 +84,8 @@ def draw(panels: Sequence[Cost]) -> "Figure":
     figure, axes = sheet(len(panels), 2, 4.6, 3.7, sharey="row")
     for row, panel in enumerate(panels):
         left, right = axes[2 * row : 2 * row + 2]
-        for dot, aside in zip(panel.dots, dodge([dot.forwards for dot in panel.dots]), strict=True):
-            look = ink(dot.method)
+        looks, asides = inks(dot.method for dot in panel.dots), dodge([dot.forwards for dot in panel.dots])
+        for dot, look, aside in zip(panel.dots, looks, asides, strict=True):
             style: dict[str, Any] = {"color": look.color, "marker": look.marker, "ms": 7, "ls": "none", "capsize": 2, "lw": 1}
             y, deviation = 100 * dot.accuracy.mean, 100 * (dot.accuracy.deviation or 0)
             left.errorbar(dot.forwards + aside, y, yerr=deviation, label=wrap(dot.label, 26, 3), **style)
@@ -93,7 +95,7 @@ def draw(panels: Sequence[Cost]) -> "Figure":
         right.set_xlabel("images a second")
         left.set_ylabel(f"{panel.metric}, %")
         left.set_xlim(0, max(3.2, 1.1 * max(dot.forwards for dot in panel.dots)))
-        right.set_xlim(left=0)
+        right.set_xlim(0, 1.08 * max([1.0, *(dot.speed.mean + (dot.speed.deviation or 0) for dot in panel.dots if dot.speed)]))
         right.tick_params(labelleft=False)
         for ax in (left, right):
             ax.grid(True)
@@ -107,8 +109,8 @@ def draw(panels: Sequence[Cost]) -> "Figure":
 def plot(panel: Cost) -> dict[str, Any]:
     """For the page: forwards at the left, images a second at the right."""
     data = []
-    for dot, aside in zip(panel.dots, dodge([dot.forwards for dot in panel.dots], 0.06), strict=True):
-        look = ink(dot.method)
+    looks, asides = inks(dot.method for dot in panel.dots), dodge([dot.forwards for dot in panel.dots], 0.06)
+    for dot, look, aside in zip(panel.dots, looks, asides, strict=True):
         bars = {"type": "data", "array": [100 * (dot.accuracy.deviation or 0)], "thickness": 1, "width": 3, "color": look.color}
         common: dict[str, Any] = {
             "type": "scatter",

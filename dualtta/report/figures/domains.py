@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dualtta.report.benches import by_number
 from dualtta.report.comparisons import Comparison, Spread
-from dualtta.report.figures.look import headline, ink, sheet, wrap
+from dualtta.report.figures.look import headline, ink, inks, sheet, wrap
+from dualtta.report.labels import rank
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,22 +66,29 @@ def _whole(comparison: Comparison) -> tuple[Bar, ...]:
     return tuple(Bar(entry.label, entry.method, spread) for entry, spread in found if spread)
 
 
+def methods_of(panel: Domains) -> dict[str, str]:
+    """The method behind each label of any domain, in the order of the tables."""
+    methods = {bar.label: bar.method for bars in panel.bars.values() for bar in bars}
+    return dict(sorted(methods.items(), key=lambda item: (rank(item[1]), by_number(item[0]))))
+
+
 def draw(panels: Sequence[Domains]) -> "Figure":
     (panel,) = panels
     columns = min(5 if len(panel.bars) > 9 else 3, len(panel.bars))
     rows = -(-len(panel.bars) // columns)
-    tallest = max(len(bars) for bars in panel.bars.values())
+    labels = list(methods_of(panel))  # named once for a line of panels
+    tallest = len(labels)
     figure, axes = sheet(rows, columns, 3.3 if columns > 3 else 4.0, 0.9 + 0.27 * tallest)
     for number, (ax, (domain, bars)) in enumerate(zip(axes, panel.bars.items(), strict=False)):
-        for y, bar in enumerate(bars):
-            look, value = ink(bar.method), 100 * bar.accuracy.mean
+        for bar in bars:
+            y, look, value = labels.index(bar.label), ink(bar.method), 100 * bar.accuracy.mean
             deviation = 100 * (bar.accuracy.deviation or 0)
             ax.barh(y, value, color=look.color, edgecolor="white", hatch=look.hatch, height=0.74, lw=0)
             ax.errorbar(value, y, xerr=deviation, color="#222222", capsize=2, lw=0.9)
             ax.annotate(
                 f"{value:.1f}", (value + deviation, y), xytext=(4, 0), textcoords="offset points", va="center", fontsize=7.5
             )
-        ax.set_yticks(range(len(bars)), [wrap(bar.label, 20, 2) for bar in bars] if number % columns == 0 else [""] * len(bars))
+        ax.set_yticks(range(tallest), [wrap(label, 26, 2) if number % columns == 0 else "" for label in labels])
         ax.set_ylim(tallest - 0.4, -0.6)
         ax.set_xlim(0, 113)
         ax.set_xticks([0, 25, 50, 75, 100])
@@ -95,11 +104,10 @@ def draw(panels: Sequence[Domains]) -> "Figure":
 
 def plot(panel: Domains) -> dict[str, Any]:
     """For the page: grouped bars, a colour a method."""
-    methods = {bar.label: bar.method for bars in panel.bars.values() for bar in bars}
+    methods = methods_of(panel)
     data = []
-    for label, method in methods.items():
+    for label, look in zip(methods, inks(methods.values()), strict=True):
         found = [(domain, bar.accuracy) for domain, bars in panel.bars.items() for bar in bars if bar.label == label]
-        look = ink(method)
         data.append(
             {
                 "type": "bar",

@@ -8,9 +8,9 @@ import io
 import textwrap
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +84,27 @@ def ink(method: str) -> Ink:
     ('#0072b2', True)
     """
     return INKS.get(method) or OTHERS[zlib.crc32(method.encode()) % len(OTHERS)]
+
+
+DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}  # matplotlib's, plotly's
+
+
+def inks(methods: Iterable[str]) -> list[Ink]:
+    """Looks of what stands in one panel: further settings of a method are paler, each with a dash of its own.
+
+    >>> [(look.color, look.dash) for look in inks(["dualtta", "tent", "dualtta"])]
+    [('#0072b2', '-'), ('#e69f00', '--'), ('#4a9bc8', '--')]
+    """
+    seen: dict[str, int] = {}
+    made = []
+    for method in methods:
+        look, number = ink(method), seen.get(method, 0)
+        seen[method] = number + 1
+        dash = [*DASHES][([*DASHES].index(look.dash) + number) % len(DASHES)]
+        paler = min(0.29 * number, 0.58)
+        color = "#" + "".join(f"{round(part + paler * (255 - part)):02x}" for part in bytes.fromhex(look.color[1:]))
+        made.append(replace(look, color=color, dash=dash, line=DASHES[dash]) if number else look)
+    return made
 
 
 def wrap(text: str, width: int = 34, lines: int = 3) -> str:

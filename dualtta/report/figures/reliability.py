@@ -8,7 +8,7 @@ import numpy as np
 
 from dualtta.report.comparisons import Comparison, Spread
 from dualtta.report.digest import BINS
-from dualtta.report.figures.look import headline, ink, sheet, wrap
+from dualtta.report.figures.look import headline, ink, inks, sheet, wrap
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,8 +68,9 @@ def draw(panels: Sequence[Reliability]) -> "Figure":
         ax.bar(x, 100 * share, width=100 / BINS * 0.55, color="#dddddd", zorder=0)
         ample = np.array(curve.samples) >= FEW
         ax.plot(x[ample], y[ample], color=look.color, lw=1.6, ls=look.dash)
-        ax.scatter(x[ample], y[ample], s=14 + 160 * share[ample], color=look.color, edgecolor="white", lw=0.6, zorder=3)
-        ax.scatter(x[~ample], y[~ample], s=12, facecolor="white", edgecolor=look.color, lw=0.8, zorder=3, clip_on=False)
+        whole: dict[str, Any] = {"zorder": 3, "clip_on": False}
+        ax.scatter(x[ample], y[ample], s=14 + 160 * share[ample], color=look.color, edgecolor="white", lw=0.6, **whole)
+        ax.scatter(x[~ample], y[~ample], s=12, facecolor="white", edgecolor=look.color, lw=0.8, **whole)
         ax.set_xlim(0, 103)
         ax.set_ylim(0, 103)
         ax.set_xticks([0, 25, 50, 75, 100])
@@ -91,8 +92,8 @@ def plot(panel: Reliability) -> dict[str, Any]:
     """For the page: all methods in one diagram, to be switched on and off."""
     diagonal = {"type": "scatter", "x": [0, 100], "y": [0, 100], "mode": "lines", "showlegend": False, "hoverinfo": "skip"}
     data: list[dict[str, Any]] = [{**diagonal, "line": {"color": "#999", "dash": "dash", "width": 1}}]
-    for curve in panel.curves:
-        look, total = ink(curve.method), sum(curve.samples)
+    for curve, look in zip(panel.curves, inks(curve.method for curve in panel.curves), strict=True):
+        total = sum(curve.samples)
         error = "" if curve.error is None else f", ECE {curve.error.text()} %"
         data.append(
             {

@@ -9,7 +9,7 @@ import numpy as np
 
 from dualtta.metrics import Column
 from dualtta.report.comparisons import Comparison, Entry
-from dualtta.report.figures.look import headline, ink, sheet, wrap
+from dualtta.report.figures.look import headline, inks, sheet, wrap
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -120,8 +120,8 @@ def draw(panels: Sequence[Course]) -> "Figure":
     figure, axes = sheet(len(panels), 1, 9.2, 3.9)
     for ax, panel in zip(axes, panels, strict=True):
         x = np.array(panel.middles)
-        for number, line in enumerate(panel.lines):
-            look, y = ink(line.method), 100 * np.array(line.mean)
+        for number, (line, look) in enumerate(zip(panel.lines, inks(line.method for line in panel.lines), strict=True)):
+            y = 100 * np.array(line.mean)
             style: dict[str, Any] = {"color": look.color, "linestyle": look.dash, "marker": look.marker, "ms": 4}
             every = (number % 3, 3) if len(x) > 12 else 1  # markers of different lines at different places
             for first, part in enumerate(apart(panel)):
@@ -164,8 +164,7 @@ def draw(panels: Sequence[Course]) -> "Figure":
 def plot(panel: Course) -> dict[str, Any]:
     """For the page: a band and a line for each method and segment; those of a method share a place in the legend."""
     data: list[dict[str, Any]] = []
-    for line in panel.lines:
-        look = ink(line.method)
+    for line, look in zip(panel.lines, inks(line.method for line in panel.lines), strict=True):
         for first, part in enumerate(apart(panel)):
             x = [round(value, 1) for value in panel.middles[part]]
             if line.deviation:

@@ -82,7 +82,7 @@ def draw(panels: Sequence[Use]) -> "Figure":
                 fontsize=8,
                 annotation_clip=False,
             )
-        ax.set_yticks(range(len(panel.bars)), [wrap(bar.label, 24, 2) for bar in panel.bars])
+        ax.set_yticks(range(len(panel.bars)), [wrap(bar.label, 26, 2) for bar in panel.bars])
         ax.set_ylim(tallest - 0.4, -0.6)
         ax.set_xlim(0, 100)
         ax.tick_params(axis="y", length=0)
