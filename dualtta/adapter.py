@@ -95,6 +95,8 @@ class Adapter:
             x = x.clone() if x.is_inference() else x
             self._examine(x, sound)
             look = self._look(x, drawn, self._graph(x), sound)
+            if self._update and not self.steps and are_shares(look.probe.raw_logits):
+                warnings.warn(PROBABILITIES, stacklevel=3)
             # now, while the device still computes: once the update is known to have been finite, it waits for the next batch
             logits, drops = self._kept(look.probe.raw_logits.detach()), look.probe.drops
             watched = watch(self.memory, look.probe.prediction, logits.shape[1]) if self._update else {}
@@ -315,6 +317,17 @@ class Adapter:
 
     def _counts(self) -> list[int | bool | float]:
         return [self.steps, self.skips, self.recoveries, self.warned, self.alarmed, self._share]
+
+
+PROBABILITIES = (
+    "the model returns probabilities, not logits: their softmax is nearly flat, and what adapts learns nothing true from it. "
+    "Pass logits=torch.log, or leave out the model's last softmax"
+)
+
+
+def are_shares(logits: Tensor) -> bool:
+    """Whether every row is one of shares that add up to one, which logits hardly ever do."""
+    return bool((logits >= 0).all() and ((logits.sum(1) - 1).abs() < 1e-2).all())
 
 
 class Sound:

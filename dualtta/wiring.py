@@ -4,6 +4,7 @@ import copy as copying
 import fnmatch
 import math
 from collections.abc import Callable, Iterable
+from inspect import signature
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal
@@ -65,7 +66,7 @@ def adapt(
     torch.Size([4, 10])
     """
     _check_options(model, lr, momentum, layer, logits, seed)
-    chosen = make_method(method, **hyperparameters)
+    chosen = make_method(method, *OPTIONS, **hyperparameters)
     with torch.inference_mode(False):
         if copy:
             model = _copied(model)
@@ -82,6 +83,9 @@ def adapt(
         return Adapter(
             net, chosen, weights, lr or default_lr(model, chosen.rates), momentum, _importances(fisher, weights), int(seed)
         )
+
+
+OPTIONS = tuple(name for name, option in signature(adapt).parameters.items() if option.kind is option.KEYWORD_ONLY)
 
 
 def _check_options(model: Any, lr: Any, momentum: Any, layer: Any, logits: Any, seed: Any) -> None:

@@ -202,3 +202,19 @@ def test_draws_that_do_not_fit_are_refused():
         adapter.step(x[:4], draws=draws)
     with pytest.raises(ValueError, match="did you mean 'alter'"):
         adapter.step(x, draws={"altar": draws["alter"]})
+
+
+def test_a_misspelt_option_of_adapt_is_hinted_at_like_a_setting():
+    with pytest.raises(ValueError, match="no setting 'statistic'; did you mean 'statistics'"):
+        dualtta.adapt(small_net("batch"), statistic=0.3)
+
+
+def test_probabilities_in_place_of_logits_are_warned_of_once_and_their_logarithm_is_not():
+    ends_in_softmax = nn.Sequential(small_net("group"), nn.Softmax(1))
+    x = small_stream()[0]
+    adapter = dualtta.adapt(ends_in_softmax)
+    with pytest.warns(UserWarning, match="probabilities, not logits"):
+        adapter(x)
+    adapter(x)
+    dualtta.adapt(ends_in_softmax, logits=torch.log)(x)
+    dualtta.adapt(ends_in_softmax, "source")(x)

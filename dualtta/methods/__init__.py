@@ -42,8 +42,10 @@ def is_method(kind: Any) -> bool:
 plug_in(METHODS, "method", lambda found: is_method(found) and bool(found()))  # its defaults are what `dualtta list` shows
 
 
-def make_method(method: str | Method | type[Method], **hyperparameters: Any) -> Method:
+def make_method(method: str | Method | type[Method], *others: str, **hyperparameters: Any) -> Method:
     """A method from its name, class or an instance, with its hyper-parameters; a view may be given by name.
+
+    `others` are words that whoever calls takes too, for the hint at a misspelt one.
 
     >>> make_method("deyo", tau_plpd=0.2, alter="occ").alter
     Occlusion(share=0.5)
@@ -64,7 +66,7 @@ def make_method(method: str | Method | type[Method], **hyperparameters: Any) -> 
     specs = {spec.name: spec for spec in dataclasses.fields(kind)}
     for key, value in hyperparameters.items():
         if key not in specs:
-            raise ValueError(f"{name} has no setting {key!r}; {nearest(key, specs)}")
+            raise ValueError(f"{name} has no setting {key!r}; {nearest(key, [*specs, *others])}")
         if isinstance(specs[key].default, View) and isinstance(value, str):
             if value not in VIEWS:
                 raise ValueError(f"there is no view {value!r}; {nearest(value, VIEWS)}")
