@@ -102,7 +102,7 @@ def _check_options(model: Any, lr: Any, momentum: Any, layer: Any, logits: Any, 
         raise ValueError(f"layer must be the name of a module, not {layer!r}")
     if logits is not None and not callable(logits):
         raise ValueError(f"logits must be a function of the model's output, not {logits!r}")
-    if isinstance(seed, bool) or not isinstance(seed, Integral) or not -(2**63) <= int(seed) < 2**63:
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not -(2**63) <= int(seed) < 2**64:  # as torch's
         raise ValueError(f"seed must be a whole number of at most 64 bits, not {seed!r}")
 
 
