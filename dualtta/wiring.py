@@ -116,12 +116,13 @@ def _copied(model: nn.Module) -> nn.Module:
 
 def _uncompiled(model: nn.Module) -> nn.Module:
     """The model, and whatever in it is compiled, as it was written: compiled code ignores hooks that come later."""
-    model = getattr(model, "_orig_mod", model)
-    for module in list(model.modules()):
+    outer = nn.ModuleList([model])
+    for module in list(outer.modules()):
         vars(module).pop("_compiled_call_impl", None)
         for name, child in module._modules.items():
-            module._modules[name] = getattr(child, "_orig_mod", child)
-    return model
+            # not as an attribute: of what wraps a compiled model, many pass on the attributes of what they wrap
+            module._modules[name] = child._modules.get("_orig_mod", child) if child is not None else None
+    return outer[0]
 
 
 def parameter_names(model: nn.Module, patterns: Iterable[str] | None, method: Method) -> set[str]:
