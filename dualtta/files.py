@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -41,12 +41,11 @@ def write_bytes(path: str | Path, data: bytes) -> None:
 @contextmanager
 def alone(folder: str | Path) -> Iterator[None]:
     """One process at a time works in a folder, the others wait; where folders cannot be locked, nobody does."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(ImportError, OSError):  # Windows, some network file systems
+    with ExitStack() as stack:
+        with suppress(ImportError, OSError):  # Windows, which opens no folder either, and some network file systems
             import fcntl
 
+            handle = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, handle)
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(handle)

@@ -18,7 +18,8 @@ def show_plan(plan: Plan, place: Place, jobs: int, json: bool) -> int:
     staged = not isinstance(plan, list)
     cells = distinct(next(plan) if not isinstance(plan, list) else plan)
     validate(cells, place, fetch=False)
-    todo, training = pending(cells, place), sources(pending(cells, place), place)
+    todo = pending(cells, place)
+    training = sources(todo, place)
     seconds = estimate(todo, place)
     about = {
         "cells": len(cells),

@@ -106,7 +106,7 @@ def _check_options(model: Any, lr: Any, momentum: Any, layer: Any, logits: Any, 
         raise ValueError(f"layer must be the name of a module, not {layer!r}")
     if logits is not None and not callable(logits):
         raise ValueError(f"logits must be a function of the model's output, not {logits!r}")
-    if isinstance(seed, bool) or not isinstance(seed, Integral) or not -(2**63) <= int(seed) < 2**63:
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not -(2**63) <= int(seed) < 2**64:  # as torch's
         raise ValueError(f"seed must be a whole number of at most 64 bits, not {seed!r}")
 
 
@@ -120,12 +120,13 @@ def _copied(model: nn.Module) -> nn.Module:
 
 def _uncompiled(model: nn.Module) -> nn.Module:
     """The model, and whatever in it is compiled, as it was written: compiled code ignores hooks that come later."""
-    model = getattr(model, "_orig_mod", model)
-    for module in list(model.modules()):
+    outer = nn.ModuleList([model])
+    for module in list(outer.modules()):
         vars(module).pop("_compiled_call_impl", None)
         for name, child in module._modules.items():
-            module._modules[name] = getattr(child, "_orig_mod", child)
-    return model
+            # not as an attribute: of what wraps a compiled model, many pass on the attributes of what they wrap
+            module._modules[name] = child._modules.get("_orig_mod", child) if child is not None else None
+    return outer[0]
 
 
 def parameter_names(model: nn.Module, patterns: Iterable[str] | None, method: Method) -> set[str]:

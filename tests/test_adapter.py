@@ -286,6 +286,29 @@ def test_what_is_compiled_within_a_model_is_adapted_as_it_was_written(norm, copy
         assert all(same_step(adapter.step(x), there) for x, there in zip(xs, expected, strict=True))
 
 
+def test_what_wraps_a_compiled_model_and_passes_on_its_attributes_is_not_left_out():
+    class Wrapped(nn.Module):
+        def __init__(self, model):
+            super().__init__()
+            self.module = model
+
+        def __getattr__(self, name):
+            try:
+                return super().__getattr__(name)
+            except AttributeError:
+                return getattr(self.module, name)
+
+        def forward(self, x):
+            return -self.module(x)
+
+    x = small_stream()[0]
+    expected = dualtta.adapt(Wrapped(small_net()))(x)
+    for within in (False, True):
+        model = Wrapped(torch.compile(small_net(), backend="eager"))
+        model = nn.Sequential(model) if within else model
+        assert torch.equal(dualtta.adapt(model)(x), expected)
+
+
 def test_an_update_that_broke_off_at_weights_that_are_not_finite_does_not_stop_the_next():
     class Picky(nn.Module):
         def __init__(self):

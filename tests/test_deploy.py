@@ -21,6 +21,8 @@ from PIL import Image
 from safetensors.torch import save_file
 
 import dualtta as package
+from dualtta import state as states
+from dualtta.adapter import KIND
 from dualtta.cli import main
 from dualtta.data import Preprocess
 from dualtta.deploy import adapt_folder
@@ -340,6 +342,16 @@ def test_class_names_come_from_a_file_or_from_the_source_model(photos, weights, 
     capsys.readouterr()
     assert main(arguments(photos, weights, tmp_path / "p.csv", "--resume")) == 2  # the other rows would have no names
     assert "saved with class_names" in capsys.readouterr().err
+
+
+def test_a_run_whose_state_was_written_before_class_names_were_noted_is_gone_on_with(photos, weights, tmp_path):
+    names, out = tmp_path / "classes.txt", tmp_path / "p.csv"
+    names.write_text("\n".join(f"kind {number}" for number in range(10)))
+    assert main(arguments(photos, weights, out, "--classes", names)) == 0
+    tensors, header = states.read(out.with_suffix(".safetensors"), KIND)
+    del header["deployment"]["about"]["class_names"]
+    states.write(out.with_suffix(".safetensors"), KIND, tensors, header)
+    assert main(arguments(photos, weights, out, "--classes", names, "--resume")) == 0
 
 
 def test_a_trained_source_brings_its_preprocessing_and_class_names(tmp_path):

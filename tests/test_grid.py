@@ -205,6 +205,18 @@ def test_two_runs_may_store_the_same_cell_at_once(tmp_path):
     assert {path.name for path in (tmp_path / "cell").iterdir()} == set(records.ORDER)
 
 
+def test_a_cell_is_stored_also_where_folders_cannot_be_opened(tmp_path, monkeypatch):
+    def opened(path, *args, **kwargs):
+        if os.path.isdir(path):
+            raise PermissionError(13, "Permission denied", str(path))  # as on Windows
+        return real(path, *args, **kwargs)
+
+    real = os.open
+    monkeypatch.setattr(os, "open", opened)
+    records.store(tmp_path / "cell", dict.fromkeys(records.ORDER, b""))
+    assert records.is_done(tmp_path / "cell")
+
+
 @pytest.mark.parametrize("number", range(len(records.ORDER)))
 def test_killed_between_the_files_of_a_record(number, undisturbed, tmp_path):
     """Before the first file, between rows and summary, just before `done`: each is a moment of its own."""

@@ -169,23 +169,52 @@ def test_other_dimensions_and_synchronised_norms_adapt(net):
 
 
 class Stages(nn.Module):
-    """Stages that nobody calls, lists of their blocks; or stages that give several maps, as HRNet's."""
+    """Four stages of a kind, and how to go through one."""
 
-    def __init__(self, several):
+    def __init__(self, kind):
         super().__init__()
-        self.several, widths = several, (3, 8, 8, 8, 8)
-        made = [Maps(i, o) if several else nn.ModuleList([block(i, o), block(o, o)]) for i, o in pairwise(widths)]
-        self.stages, self.head = nn.ModuleList(made), nn.Linear(8, 10)
+        self.stages, self.head = nn.ModuleList(kind(i, o) for i, o in pairwise((3, 8, 8, 8, 8))), nn.Linear(8, 10)
 
     def forward(self, x):
         for stage in self.stages:
-            for part in [stage] if self.several else stage:
-                x = part(x)
-            x = x[0] + x[1] if self.several else x
+            x = stage.through(x)
         return self.head(x.mean((2, 3)))
 
 
+class Listed(nn.ModuleList):
+    """A list of its blocks, that nobody calls."""
+
+    def __init__(self, i, o):
+        super().__init__([block(i, o), block(o, o), nn.Identity()])
+
+    def through(self, x):
+        return self[1](self[0](x))
+
+
+class Held(Listed):
+    """A list that somebody calls."""
+
+    def forward(self, x):
+        return Listed.through(self, x)
+
+    def through(self, x):
+        return self(x)
+
+
+class Named(nn.Module):
+    """Parts by name, that nobody calls together."""
+
+    def __init__(self, i, o):
+        super().__init__()
+        self.first, self.second = block(i, o), block(o, o)
+
+    def through(self, x):
+        return self.second(self.first(x))
+
+
 class Maps(nn.Module):
+    """Several maps, as HRNet's stages give."""
+
     def __init__(self, i, o):
         super().__init__()
         self.parts = nn.ModuleList([block(i, o), block(i, o)])
@@ -193,17 +222,22 @@ class Maps(nn.Module):
     def forward(self, x):
         return [part(x) for part in self.parts]
 
+    def through(self, x):
+        return sum(self(x))
+
 
 def block(i, o):
     return nn.Sequential(nn.Conv2d(i, o, 3, padding=1), nn.GroupNorm(2, o), nn.ReLU())
 
 
-@pytest.mark.parametrize(("several", "layer"), [(False, "stages.0.1"), (True, "stages.0")])
-def test_the_default_style_layer_is_one_that_gives_a_map(several, layer):
+@pytest.mark.parametrize(
+    ("kind", "layer"), [(Listed, "stages.0.1"), (Held, "stages.0"), (Named, "stages.0.second"), (Maps, "stages.0")]
+)
+def test_the_default_style_layer_is_one_that_gives_a_map(kind, layer):
     steps = []
     for speed in ("safe", "naive"):
         torch.manual_seed(0)
-        adapter = dualtta.adapt(Stages(several), "dualtta", speed=speed, tau_sa=-1.0)
+        adapter = dualtta.adapt(Stages(kind), "dualtta", speed=speed, tau_sa=-1.0)
         steps.append(adapter.step(torch.randn(6, 3, 8, 8)))
         assert adapter.layer == layer
     assert steps[1].drops["preserve"].abs().max() > 0

@@ -191,7 +191,7 @@ def test_options_of_the_wrong_kind_are_refused(options, says):
 def test_numpy_numbers_are_numbers():
     import numpy as np
 
-    numbers = {"tau_sa": np.float32(0.3), "lr": np.float64(1e-3), "seed": np.int64(3), "statistics": np.float32(0.5)}
+    numbers = {"tau_sa": np.float32(0.3), "lr": np.float64(1e-3), "seed": np.uint64(2**64 - 1), "statistics": np.float32(0.5)}
     assert dualtta.adapt(small_net(), **numbers).step(small_stream()[0]) is not None
 
 

@@ -20,6 +20,15 @@ def test_a_batch_of_one_goes_by_the_source_statistics():
     assert torch.equal(dualtta.adapt(model, "norm")(x), model(x))
 
 
+@pytest.mark.parametrize("statistics", ["source", 0.5, "batch"])
+def test_the_style_of_single_samples_varies_over_the_stream_whatever_batch_norm_goes_by(statistics):
+    adapter = dualtta.adapt(small_net("batch"), "dualtta", statistics=statistics, **ALL)
+    drops = [adapter.step(x[None]).drops["preserve"].abs().item() for x in small_stream()[0][:6]]
+    assert drops[0] < 1e-6  # nothing to compare the first with
+    assert min(drops[1:]) > 1e-6
+    assert adapter.memory["preserve.count"] == 6
+
+
 def test_a_sub_batch_of_one_goes_by_its_own_statistics_whatever_its_size():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(3, 8, 16), nn.BatchNorm2d(8), nn.Flatten(), nn.Linear(8, 10))  # one value a channel

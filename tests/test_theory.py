@@ -209,6 +209,30 @@ def test_token_maps_have_their_class_token_left_alone():
     assert all(small[name]["missed"] < 0.01 for name in QUANTITIES)
 
 
+def test_of_a_layer_that_gives_several_maps_the_first_is_measured_as_the_adapter_restyles_it():
+    class Twice(nn.Module):
+        def __init__(self, kind):
+            super().__init__()
+            self.kind, self.conv, self.norm = kind, nn.Conv2d(3, 6, 3, 2, 1), nn.GroupNorm(2, 6)
+
+        def forward(self, x):
+            z = self.norm(self.conv(x))
+            return z if self.kind is None else self.kind((z, z.detach()))
+
+    class First(nn.Module):
+        def forward(self, maps):
+            return maps if isinstance(maps, torch.Tensor) else maps[0]
+
+    found = []
+    for kind in (None, tuple, list):
+        torch.manual_seed(0)
+        net = nn.Sequential(Twice(kind), First(), nn.Tanh(), nn.Flatten(), nn.Linear(6 * 64, 5))
+        found.append(diagnose(net.double(), stream(1), layer="0", spare=0.0))
+    for other in found[1:]:
+        assert other.columns["K"].tolist() == found[0].columns["K"].tolist()
+        assert other.columns["share"].tolist() == found[0].columns["share"].tolist()
+
+
 def test_a_batch_of_one_has_no_direction_and_is_counted_apart():
     x = stream()[0]
     found = diagnose(small_net().double(), [x[:8], x[8:9]])

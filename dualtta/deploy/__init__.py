@@ -130,8 +130,9 @@ class Run:
         if then is None:
             raise ValueError(f"{self.files.state} is a state that `dualtta adapt` did not write: it cannot be gone on with")
         for key, here in self.about.items():
-            if then["about"].get(key) != here:
-                raise ValueError(f"{self.files.state} was saved with {key} {then['about'].get(key)!r}, not {here!r}")
+            there = then["about"].get(key, here)  # a state of before it was written down does not contradict
+            if there != here:
+                raise ValueError(f"{self.files.state} was saved with {key} {there!r}, not {here!r}")
         if then["done"] > len(self.paths) or then["paths"] != _names(self.paths[: then["done"]]):
             raise ValueError("the images that were done are not the folder's first any more: start again, under other names")
         if not self.files.csv.is_file():

@@ -84,8 +84,8 @@ def style_layer(model: nn.Module) -> str:
         raise ValueError("the model has no norm layer to tell its depth by: name the layer of the style view, layer=...")
     count = round(len(names) * 7 / 12) if is_token_stack(model) else -(-len(names) // 4)
     name = names[max(count, 1) - 1]
-    while isinstance(model.get_submodule(name), nn.ModuleList | nn.ModuleDict):  # nobody calls these: their last part ends them
-        name = f"{name}.{list(model.get_submodule(name)._modules)[-1]}"
+    while type(module := model.get_submodule(name)).forward is nn.Module.forward:  # as lists: the last part ends it
+        name = _expand(name, module)[-1][0]
     return name
 
 

@@ -105,8 +105,9 @@ class Net:
         def change(module: nn.Module, args: Any, output: Any) -> Any:
             nonlocal observed
             z = feature_map(name, output, len(own))
-            restyled, observed = view.transform(z, draws, *self._layout(name, z), memory)
-            return replaced(output, restyled)
+            seen = z[:1] if twice else z  # a single sample is one to the view, whatever BatchNorm is shown
+            restyled, observed = view.transform(seen, draws, *self._layout(name, z), memory)
+            return replaced(output, torch.cat([restyled, restyled]) if twice else restyled)
 
         twice = len(x) == 1 and self.coupled(lone)
         own = torch.cat([x, x]) if twice else x

@@ -19,7 +19,7 @@ def feature_map(name: str, output: Any, size: int) -> Tensor:
     z = output[0] if isinstance(output, tuple | list) and output else output
     if not isinstance(z, Tensor):
         raise WiringError(f"the layer {name!r} gives {type(z).__name__}, not a feature map: name another with layer=")
-    if z.shape[0] != size:  # tokens first, as nn.MultiheadAttention has them unless told, or windows of images
+    if z.ndim < 2 or z.shape[0] != size:  # tokens first, as nn.MultiheadAttention has them unless told, or windows of images
         raise WiringError(
             f"the layer {name!r} gives {tuple(z.shape)} for a batch of {size}, not a feature map (B, ...): name another with "
             "layer=, such as the convolution that makes the patches"

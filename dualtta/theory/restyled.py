@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from dualtta.core import widen
 from dualtta.models.layout import channel_axis, prefix_tokens
+from dualtta.models.passes import feature_map, replaced
 from dualtta.theory.symbols import Pair, style
 from dualtta.views.style import restyle
 
@@ -30,7 +31,7 @@ class Restyled:
             seen.append(patches)
             return patches
 
-        with self._changing(keep):
+        with self._changing(keep, len(x)):
             logits = self._logits(x)
         if len(seen) != 1:
             raise ValueError(f"a forward pass meets the layer {self.layer!r} {len(seen)} times: name another with layer=")
@@ -39,7 +40,7 @@ class Restyled:
     def logits(self, x: Tensor, old: Pair, new: Pair) -> Tensor:
         """Logits with the style `old` of the map replaced by `new`; differentiable by `new`."""
         columns = tuple((u[:, :, None], s[:, :, None]) for u, s in (old, new))
-        with self._changing(lambda patches: restyle(patches.detach(), *columns)):
+        with self._changing(lambda patches: restyle(patches.detach(), *columns), len(x)):
             return self._logits(x)
 
     def _logits(self, x: Tensor) -> Tensor:
@@ -48,13 +49,9 @@ class Restyled:
         return widen(logits)
 
     @contextmanager
-    def _changing(self, change: Change) -> Iterator[None]:
+    def _changing(self, change: Change, size: int) -> Iterator[None]:
         def hook(module: nn.Module, args: Any, output: Any) -> Any:
-            z = output[0] if isinstance(output, tuple) else output
-            if not isinstance(z, Tensor) or z.ndim < 2:
-                raise ValueError(f"the layer {self.layer!r} gives no feature map: name another with layer=")
-            changed = self._through(z, change)
-            return (changed, *output[1:]) if isinstance(output, tuple) else changed
+            return replaced(output, self._through(feature_map(self.layer, output, size), change))
 
         handle = self.module.register_forward_hook(hook)
         try:
