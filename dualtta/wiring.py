@@ -96,8 +96,8 @@ def _check_options(model: Any, lr: Any, momentum: Any, layer: Any, logits: Any, 
         raise ValueError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
     if any(map(is_lazy, [*model.parameters(), *model.buffers()])):
         raise ValueError("the model has lazy layers that have not seen a batch yet: call model(x) once before it is adapted")
-    if isinstance(model, torch.jit.ScriptModule):
-        raise ValueError("a TorchScript model's norm layers cannot be adapted: give the torch.nn.Module it was made from")
+    if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
+        raise ValueError("TorchScript's norm layers cannot be adapted: give the torch.nn.Module that it was made from")
     if lr is not None and not (number(lr) and lr > 0):
         raise ValueError(f"lr must be a number above 0, not {lr!r}")
     if not (number(momentum) and 0 <= momentum < 1):

@@ -156,8 +156,9 @@ def test_torchscript_is_refused_with_the_reason():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         scripted = torch.jit.trace(small_net().eval(), small_stream()[0])
-    with pytest.raises(ValueError, match="TorchScript"):
-        dualtta.adapt(scripted, "tent")
+    for model in (scripted, nn.Sequential(small_net(), scripted)):
+        with pytest.raises(ValueError, match="TorchScript"):
+            dualtta.adapt(model, "tent")
 
 
 @pytest.mark.parametrize(
