@@ -1,6 +1,7 @@
 """Models by name: what they are, which weights they take, which they refuse and why."""
 
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -144,6 +145,14 @@ def test_everything_else_is_refused_with_the_reason(tmp_path):
             read_weights(tmp_path / name)
         assert name in str(error.value)
         assert "\n" not in str(error.value)
+
+
+@pytest.mark.filterwarnings("always")
+def test_a_plain_pickle_is_refused_without_a_warning_before_it(tmp_path, recwarn):
+    (tmp_path / "plain.pkl").write_bytes(pickle.dumps(dict(tiny().state_dict())))
+    with pytest.raises(ValueError, match="neither a safetensors file nor one of torch's"):
+        read_weights(tmp_path / "plain.pkl")
+    assert not recwarn.list
 
 
 @pytest.mark.filterwarnings("ignore")  # torch's own, about how these are made

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import warnings
 import zipfile
 from collections.abc import Mapping
 from functools import cache
@@ -72,7 +73,9 @@ def _refuse_programs(path: Path) -> None:
 
 def _read_torch(path: Path) -> Any:
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a plain pickle torch warns before it refuses it, and we say so ourselves
+            return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # damaged files raise anything
         wanted = re.search(r"GLOBAL (\S+)", str(error))
         if wanted:
