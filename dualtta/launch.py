@@ -14,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import FrameType
 from typing import Any
 
 from dualtta import records
@@ -118,8 +119,11 @@ def _on_cluster(cells: list[Cell], place: Place, jobs: int) -> Iterator[Outcome]
     if not os.environ.get("RAY_ADDRESS"):
         options |= {"num_cpus": jobs, "object_store_memory": 200 * 2**20}
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    before = signal.getsignal(signal.SIGTERM)
     cluster.init(**options)
     try:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, _leave)  # Ray's own answer dumps the stack and leaves processes behind
         gpus = 1 if place.device.startswith("cuda") else 0
         task = cluster.remote(num_cpus=place.threads, num_gpus=gpus, max_retries=1)(_run_remotely)
         models: dict[str, Any] = {key: cluster.put(_files_of(place.models / key)) for key in _model_keys(cells)}
@@ -135,6 +139,12 @@ def _on_cluster(cells: list[Cell], place: Place, jobs: int) -> Iterator[Outcome]
                 yield cell, note_failure(place.folder(cell), cause)
     finally:
         cluster.shutdown()
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)  # as a shell says it of a program that a signal ended
 
 
 def _run_remotely(cell: Cell, place: Place, model: dict[str, bytes] | None) -> records.Files:

@@ -150,6 +150,39 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs signals")
+def test_a_termination_shuts_the_cluster_down_and_dumps_nothing(tmp_path):
+    pytest.importorskip("ray")
+    command = [sys.executable, "-c", TERMINATED.format(out=str(tmp_path))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 128 + signal.SIGTERM, done.stderr
+    assert done.stdout == "one cell is done\nshut down: True\n"
+    assert "SIGTERM" not in done.stderr
+
+
+TERMINATED = """
+import atexit, os, signal, sys
+from pathlib import Path
+sys.path.insert(0, "tests")
+import ray
+from test_grid import small_grid
+from dualtta.grid import Place
+from dualtta.launch import LAUNCHERS
+
+def watch(task):
+    raise AssertionError("nothing runs here")
+
+def last_words():
+    print("shut down:", not ray.is_initialized())
+
+if __name__ == "__main__":
+    atexit.register(last_words)
+    for cell, reason in LAUNCHERS["ray"](small_grid()[:2], Place(Path({out!r})), 1, watch):
+        print("one cell is done", flush=True)
+        os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
 def run_longer_grid(out: Path) -> None:
     """Six cells of about two seconds each."""
     setup = Setup("colored_digits", 2, "resnet_tiny", {"split": "test"}, {})

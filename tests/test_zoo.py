@@ -1,6 +1,7 @@
 """Models by name: what they are, which weights they take, which they refuse and why."""
 
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -115,6 +116,11 @@ def refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "archive.pt", "w") as archive:
         archive.writestr("photos/cat.txt", "cat")
     torch.save({"epoch": 3}, tmp_path / "numbers.pt")
+    endless = {}
+    endless["model"] = endless
+    torch.save(endless, tmp_path / "endless.pt")
+    torch.save({"fc.weight": torch.eye(3, device="meta")}, tmp_path / "meta.pt")
+    torch.save({"fc.weight": torch.eye(3, dtype=torch.complex64)}, tmp_path / "complex.pt")
     torch.save([torch.zeros(1)], tmp_path / "list.pt")
     return {
         "module.pt": "holds code",
@@ -125,6 +131,9 @@ def refused(tmp_path):
         "cut.pt": "damaged or truncated",
         "archive.pt": "a zip archive of something else",
         "numbers.pt": "holds no state dict but epoch",
+        "endless.pt": "holds no state dict but model",
+        "meta.pt": r"fc\.weight is .* without values",
+        "complex.pt": r"fc\.weight is .*complex",
         "list.pt": "holds no state dict but list",
         "missing.pt": "there is no weights file",
     }
@@ -136,6 +145,14 @@ def test_everything_else_is_refused_with_the_reason(tmp_path):
             read_weights(tmp_path / name)
         assert name in str(error.value)
         assert "\n" not in str(error.value)
+
+
+@pytest.mark.filterwarnings("always")
+def test_a_plain_pickle_is_refused_without_a_warning_before_it(tmp_path, recwarn):
+    (tmp_path / "plain.pkl").write_bytes(pickle.dumps(dict(tiny().state_dict())))
+    with pytest.raises(ValueError, match="neither a safetensors file nor one of torch's"):
+        read_weights(tmp_path / "plain.pkl")
+    assert not recwarn.list
 
 
 @pytest.mark.filterwarnings("ignore")  # torch's own, about how these are made
@@ -156,6 +173,21 @@ def test_a_head_of_another_size_is_an_error_unless_it_is_to_be_replaced(tmp_path
     model, _ = open_model("resnet_tiny", 7, tmp_path / "ten.safetensors", new_head=True)
     assert model.fc.out_features == 7
     assert torch.equal(model.conv1.weight, tiny(10).conv1.weight)
+
+
+@pytest.mark.parametrize(
+    ("head", "says"),
+    [
+        (torch.tensor(1.0), r"it lacks fc\.weight"),
+        (torch.zeros(10**12, 0), "claims 1000000000000 classes"),
+        (torch.zeros(1).expand(10**12, 128), "claims 1000000000000 classes"),
+        (torch.zeros(10, 64), r"fc\.weight is \(10, 64\), not \(10, 128\)"),
+    ],
+)
+def test_a_head_that_no_classifier_has_is_an_error_and_nothing_is_built_by_it(tmp_path, head, says):
+    torch.save({**tiny(10).state_dict(), "fc.weight": head}, tmp_path / "odd.pt")
+    with pytest.raises(ValueError, match=says):
+        open_model("resnet_tiny", None, tmp_path / "odd.pt")
 
 
 def test_weights_of_another_net_are_refused_by_name_or_by_shape(tmp_path):

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import warnings
 import zipfile
 from collections.abc import Mapping
 from functools import cache
@@ -72,7 +73,9 @@ def _refuse_programs(path: Path) -> None:
 
 def _read_torch(path: Path) -> Any:
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a plain pickle torch warns before it refuses it, and we say so ourselves
+            return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # damaged files raise anything
         wanted = re.search(r"GLOBAL (\S+)", str(error))
         if wanted:
@@ -85,15 +88,33 @@ def _read_torch(path: Path) -> Any:
 
 def _plain(content: Any, path: Path) -> dict[str, Tensor]:
     """The state dict itself, out of what it is nested in, without prefixes."""
-    while isinstance(content, Mapping) and (inner := next((k for k in NESTS if isinstance(content.get(k), Mapping)), None)):
-        content = content[inner]
+    for _ in NESTS:  # not for as long as there is one: a file may hold what holds itself
+        if isinstance(content, Mapping) and (inner := next((k for k in NESTS if isinstance(content.get(k), Mapping)), None)):
+            content = content[inner]
     if not isinstance(content, Mapping) or not content or not all(isinstance(v, Tensor) for v in content.values()):
         held = ", ".join(map(str, list(content)[:5])) if isinstance(content, Mapping) else type(content).__name__
         raise ValueError(f"{path} holds no state dict but {held or 'nothing'}: {WAY_OUT}")
     state = {str(name): value for name, value in content.items()}
+    odd = next((name for name, value in state.items() if not _is_dense(value)), None)
+    if odd is not None:
+        raise ValueError(f"{path}: {odd} is sparse, quantised, complex or without values, not a plain tensor of real numbers")
     while prefix := next((prefix for prefix in PREFIXES if all(name.startswith(prefix) for name in state)), ""):
         state = {name.removeprefix(prefix): value for name, value in state.items()}  # in whatever order they were wrapped
     return state
+
+
+def _is_dense(value: Tensor) -> bool:
+    return value.layout == torch.strided and not (value.is_meta or value.is_quantized or value.is_complex())
+
+
+def classes_in(state: Mapping[str, Tensor], head: str, *, of: str) -> int:
+    """How many classes the weights are for: the rows of their classifier `head`."""
+    weight = state.get(f"{head}.weight")
+    if weight is None or weight.ndim == 0:
+        raise ValueError(f"{of} holds the weights of another net: it lacks {head}.weight")
+    if len(weight) > weight.untyped_storage().nbytes():  # a row of no columns, or one row repeated, takes no room in a file
+        raise ValueError(f"{of} is damaged: it claims {len(weight)} classes and does not hold their weights")
+    return len(weight)
 
 
 def in_order(model: nn.Module, state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -118,7 +139,7 @@ def put_weights(model: nn.Module, state: dict[str, Tensor], head: str, *, of: st
         raise ValueError(f"{of} holds the weights of another net: it {', and it '.join(parts)}")
     for name, value in state.items():
         if value.shape != own[name].shape:
-            if name in heads:
+            if name in heads and value.shape[1:] == own[name].shape[1:]:
                 told = f"{of} is for {len(value)} classes, not {len(own[name])}"
                 raise ValueError(f"{told}: ask for {len(value)}, or for a new head where it is to be trained (new_head=True)")
             shapes = f"{tuple(value.shape)}, not {tuple(own[name].shape)}"

@@ -13,7 +13,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from dualtta.data.preprocess import PREPROCESS, Preprocess
-from dualtta.models.checkpoint import in_order, put_weights, read_weights
+from dualtta.models.checkpoint import classes_in, in_order, put_weights, read_weights
 from dualtta.models.hub import published_weights
 from dualtta.models.small import resnet26_gn, resnet_tiny, resnet_tiny_gn, vit_small_cifar
 from dualtta.naming import plug_in
@@ -159,9 +159,7 @@ def open_model(
     if spec.arrange is not None:
         state = spec.arrange(spec.build(classes or 2), state)
     if classes is None:
-        if f"{spec.head}.weight" not in state:
-            raise ValueError(f"{of} holds the weights of another net: it lacks {spec.head}.weight")
-        classes = len(state[f"{spec.head}.weight"])
+        classes = classes_in(state, spec.head, of=of)
     model = spec.build(classes)
     if state:
         put_weights(model, state, spec.head, of=of, new_head=new_head)
