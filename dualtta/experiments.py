@@ -210,3 +210,18 @@ def plan_of(experiment: str, options: Options) -> Plan:
     """What an experiment would run, of the wanted datasets alone."""
     plan = EXPERIMENTS[experiment](options)
     return [cell for cell in plan if options.wants(cell.dataset)] if isinstance(plan, list) else plan
+
+
+def without_effect(experiment: str, options: Options) -> list[str]:
+    """Options that somebody gave and that change no cell: whoever gave them should hear of it."""
+
+    def keys(some: Options) -> set[str] | None:
+        try:
+            plan = plan_of(experiment, some)
+        except ValueError:  # refused: another plan
+            return None
+        return {cell.key for cell in (plan if isinstance(plan, list) else next(plan))}
+
+    usual = {name: value for name, value in vars(DEFAULTS).items() if name != "root" and value != getattr(options, name)}
+    planned = keys(options)
+    return [name for name, value in usual.items() if keys(dataclasses.replace(options, **{name: value})) == planned]

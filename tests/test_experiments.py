@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from dualtta import records
-from dualtta.experiments import EXPERIMENTS, best_rates, debug, plan_of
+from dualtta.cli import main
+from dualtta.experiments import EXPERIMENTS, best_rates, debug, plan_of, without_effect
 from dualtta.grid import WIRING, distinct
 from dualtta.setups import Options
 
@@ -68,6 +69,18 @@ def test_the_embedded_experiments_take_another_net_and_recipe():
     cells = next(plan_of("demo", chosen))
     assert {(cell.model, cell.source.model, cell.source.recipe.epochs) for cell in cells} == {("resnet_tiny_gn",) * 2 + (2,)}
     assert {cell.model for cell in plan_of("debug", chosen)} == {"resnet_tiny_gn"}
+
+
+def test_options_that_change_no_cell_are_named(tmp_path):
+    assert without_effect("ablation-filters", Options(methods=("tent",), datasets=("pacs",), limit=9)) == ["methods"]
+    assert without_effect("demo", Options(batch_size=32, backbone="resnet_tiny_gn")) == ["batch_size"]
+    lost = Options(datasets=("digits_c",), weights="missing.pt", root=tmp_path)  # without the first, the second is an error
+    assert without_effect("study-lean", lost) == ["weights"]
+
+
+def test_an_option_without_effect_is_said_and_the_run_goes_on(tmp_path, capsys):
+    assert main(["run", "debug", "--weights", "missing.pt", "--launcher", "dry", "--out", str(tmp_path / "out")]) == 0
+    assert "debug does not go by --weights: it is the same without" in capsys.readouterr().err
 
 
 def test_demo_tunes_on_a_seed_that_it_does_not_report():

@@ -58,7 +58,7 @@ def run(
     """
     from dualtta.deploy.model import parse_settings
     from dualtta.device import pick_device
-    from dualtta.experiments import EXPERIMENTS, NOTES, plan_of
+    from dualtta.experiments import EXPERIMENTS, NOTES, plan_of, without_effect
     from dualtta.grid import Place
     from dualtta.launch import default_jobs
     from dualtta.naming import nearest
@@ -98,6 +98,8 @@ def run(
     plan = plan_of(experiment, options)
     if not plan:
         raise ValueError(f"{experiment} has no cell with these options; others of --datasets, --methods, --backbone may")
+    for name in without_effect(experiment, options):
+        print(f"dualtta: {experiment} does not go by --{name.replace('_', '-')}: it is the same without", file=sys.stderr)
     jobs = jobs or default_jobs(place.device)
     if launcher == "dry":
         return show_plan(plan, place, jobs, json)
