@@ -321,7 +321,7 @@ class Adapter:
 
 PROBABILITIES = (
     "the model returns probabilities, not logits: their softmax is nearly flat, and what adapts learns nothing true from it. "
-    "Pass logits=torch.log, or leave out the model's last softmax"
+    "Leave out the model's last softmax, or pass logits=lambda p: p.clamp_min(1e-12).log()"
 )
 
 

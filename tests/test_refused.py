@@ -217,5 +217,5 @@ def test_probabilities_in_place_of_logits_are_warned_of_once_and_their_logarithm
     with pytest.warns(UserWarning, match="probabilities, not logits"):
         adapter(x)
     adapter(x)
-    dualtta.adapt(ends_in_softmax, logits=torch.log)(x)
+    dualtta.adapt(ends_in_softmax, logits=lambda p: p.clamp_min(1e-12).log())(x)
     dualtta.adapt(ends_in_softmax, "source")(x)
