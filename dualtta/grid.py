@@ -267,7 +267,7 @@ def distinct(cells: Iterable[Cell]) -> list[Cell]:
 
 def pending(cells: Iterable[Cell], place: Place) -> list[Cell]:
     """Those without a result, or with one that is damaged."""
-    return [cell for cell in distinct(cells) if not records.is_whole(place.folder(cell))]
+    return [cell for cell in distinct(cells) if records.whole(place.folder(cell)) is None]
 
 
 def sources(cells: Iterable[Cell], place: Place) -> list["Source"]:

@@ -144,20 +144,25 @@ def test_damaged_records_are_noted_never_read(undisturbed, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content_"),
+    ("name", "damage"),
     [
-        ("summary.json", b"garbage"),
-        ("summary.json", b"{}"),
-        ("done", b""),
-        ("done", b"{}"),
-        ("cell.json", b"[]"),
-        ("rows.npz", b"PK"),
+        ("summary.json", lambda data: b"garbage"),
+        ("summary.json", lambda data: b"{}"),
+        ("summary.json", lambda data: data.replace(b'"accuracy": 0', b'"accuracy": null, "was": 0')),
+        ("done", lambda data: b""),
+        ("done", lambda data: b"{}"),
+        ("cell.json", lambda data: b"[]"),
+        ("rows.npz", lambda data: b"PK"),
+        ("rows.npz", lambda data: data[:60] + bytes(byte ^ 255 for byte in data[60:63]) + data[63:]),
     ],
 )
-def test_a_damaged_record_is_made_again_by_the_same_run(name, content_, undisturbed, tmp_path):
+def test_a_damaged_record_is_made_again_by_the_same_run(name, damage, undisturbed, tmp_path):
     shutil.copytree(undisturbed / "cells", tmp_path / "cells")
     cells = small_grid()
-    (Place(tmp_path).folder(cells[2]) / name).write_bytes(content_)
+    path = Place(tmp_path).folder(cells[2]) / name
+    before = path.read_bytes()
+    path.write_bytes(damage(before))
+    assert path.read_bytes() != before
     result = run_plan(cells, Place(tmp_path))
     assert (result.computed, result.skipped, result.failed) == (1, 5, {})
     assert len(overview(result.records)) == 3
