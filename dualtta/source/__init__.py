@@ -7,8 +7,7 @@ model, preprocess, card = load_source(folder)
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from dualtta.data.preprocess import PREPROCESS, Preprocess
 from dualtta.data.registry import DATASETS, needs_root
 from dualtta.data.registry import settings as settings_of
 from dualtta.device import pick_device
-from dualtta.files import write_bytes
+from dualtta.files import alone, write_bytes
 from dualtta.models.checkpoint import file_hash, put_weights, read_weights
 from dualtta.models.zoo import PRETRAINED, find_model, open_model
 from dualtta.naming import nearest
@@ -169,16 +168,3 @@ def load_source(path: str | Path) -> tuple[nn.Module, Preprocess, dict[str, Any]
     put_weights(model, read_weights(home / MODEL), spec.head, of=str(home / MODEL))
     values = card["preprocess"]
     return model.eval(), Preprocess(**{**values, "mean": tuple(values["mean"]), "std": tuple(values["std"])}), card
-
-
-@contextmanager
-def alone(home: Path) -> Iterator[None]:
-    """One process at a time trains in a folder; others wait, then find it done. A killed process holds nothing."""
-    try:
-        import fcntl
-    except ImportError:  # on Windows whoever is last wins, with the same result
-        yield
-        return
-    with (home / ".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
