@@ -69,8 +69,12 @@ def test_a_stray_image_does_not_make_classes_of_domains_nor_a_stray_folder_domai
     assert (len(whole.domains), len(whole.classes), len(whole)) == (4, 7, 28)
     for name in ("cat/1.jpg", "dog/1.jpg", "dog/drafts/1.jpg"):
         layouts.picture(tmp_path / "classes" / name)
+    layouts.picture(tmp_path / "classes" / "cat" / "2.jpg")
     flat = open_dataset("folder", tmp_path / "classes")
-    assert (flat.domains, flat.classes, len(flat)) == (("all",), ("cat", "dog"), 2)
+    assert (flat.domains, flat.classes, len(flat)) == (("all",), ("cat", "dog"), 3)
+    for name in ("photo/cover.jpg", "photo/cat/1.jpg", "photo/dog/1.jpg"):
+        layouts.picture(tmp_path / "one" / name)
+    assert open_dataset("folder", tmp_path / "one").domains == ("photo",)
 
 
 @pytest.mark.parametrize(("split", "size"), [("train", 12), ("val", 12), ("test", 12), ("all", 36)])

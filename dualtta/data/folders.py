@@ -57,7 +57,8 @@ class OfficeHome(Folder):
 
 
 def is_flat(root: Path) -> bool:
-    """Whether most folders here hold images rather than folders of images: a stray image in a domain decides nothing."""
-    names = folders_of(root)
-    flat = sum(bool(images_of(root / name)) for name in names)
-    return 0 < flat >= sum(any(images_of(root / name / below) for below in folders_of(root / name)) for name in names)
+    """Whether most images lie in the folders here rather than one further down: a stray image in a domain decides nothing."""
+    homes = [root / name for name in folders_of(root)]
+    below = [home / name for home in homes for name in folders_of(home)]
+    count = sum(len(images_of(home)) for home in homes)
+    return count > 0 and (not below or count >= sum(len(images_of(home)) for home in below))
