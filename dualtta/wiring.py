@@ -56,7 +56,8 @@ def adapt(
             but for a batch of one, which has none and goes by the source's.
         logits: turns the model's output into (B, C) logits where it is not that already.
         fisher: EATA's importances, from `estimate_fisher` or the file it wrote.
-        copy: adapt a copy; False adapts the caller's model in place, and leaves its BatchNorm layers in the mode they adapt in.
+        copy: adapt a copy; False adapts the caller's model in place, and leaves its BatchNorm layers in the mode they adapt in
+            and its compiled parts as they were written.
         seed: of the adapter's own random numbers; the global generator is left alone.
         speed: "naive", "safe" (savings that change no result), on a GPU "compiled" or "fast" (bfloat16 too), or a `Speed`.
 
@@ -68,11 +69,14 @@ def adapt(
     _check_options(model, lr, momentum, layer, logits, seed)
     chosen = make_method(method, *OPTIONS, **hyperparameters)
     with torch.inference_mode(False):
+        inner = model._modules.get(COMPILED)
+        model = model if inner is None else inner  # what compiled it need not be copied
         if copy:
             model = _copied(model)
         model = _uncompiled(model)
         alone: Literal["source", "batch"] = "source" if statistics is None else "batch"
         pace = find_speed(speed, any(p.is_cuda for p in model.parameters()))
+        layer = None if layer is None else written(layer)
         net = Net(model, logits, chosen.statistics if statistics is None else statistics, layer, alone, pace)
         names = parameter_names(model, parameters, chosen)
         if any(isinstance(view, FeatureView) and not view.layer for view in chosen.views.values()):
@@ -85,6 +89,7 @@ def adapt(
         )
 
 
+COMPILED = "_orig_mod"  # what torch.compile calls the model in what it makes of it
 OPTIONS = tuple(name for name, option in signature(adapt).parameters.items() if option.kind is option.KEYWORD_ONLY)
 
 
@@ -125,8 +130,17 @@ def _uncompiled(model: nn.Module) -> nn.Module:
         vars(module).pop("_compiled_call_impl", None)
         for name, child in module._modules.items():
             # not as an attribute: of what wraps a compiled model, many pass on the attributes of what they wrap
-            module._modules[name] = child._modules.get("_orig_mod", child) if child is not None else None
+            module._modules[name] = child._modules.get(COMPILED, child) if child is not None else None
     return outer[0]
+
+
+def written(name: str) -> str:
+    """A name in a model with compiled parts, as it is in the model that is adapted.
+
+    >>> written("0._orig_mod.norm.weight")
+    '0.norm.weight'
+    """
+    return ".".join(part for part in name.split(".") if part != COMPILED)
 
 
 def parameter_names(model: nn.Module, patterns: Iterable[str] | None, method: Method) -> set[str]:
@@ -138,7 +152,7 @@ def parameter_names(model: nn.Module, patterns: Iterable[str] | None, method: Me
         for pattern in asked:
             if not isinstance(pattern, str):
                 raise ValueError(f"parameters= takes names or patterns, such as 'layer1.*', not {type(pattern).__name__}")
-            matches = set(fnmatch.filter(known, pattern))
+            matches = set(fnmatch.filter(known, written(pattern)))
             if not matches:
                 raise ValueError(f"the model has no parameter {pattern!r}; {nearest(pattern, known)}")
             chosen |= matches

@@ -286,6 +286,15 @@ def test_what_is_compiled_within_a_model_is_adapted_as_it_was_written(norm, copy
         assert all(same_step(adapter.step(x), there) for x, there in zip(xs, expected, strict=True))
 
 
+def test_names_in_a_model_with_compiled_parts_are_those_it_gives():
+    outer = nn.Sequential(torch.compile(small_net("batch").eval(), backend="eager"))
+    name = next(name for name, part in outer.named_modules() if isinstance(part, nn.BatchNorm2d))
+    assert "_orig_mod" in name
+    adapter = dualtta.adapt(outer, "dualtta", parameters=[f"{name}.weight"], layer=name)
+    plain = name.replace("_orig_mod.", "")
+    assert (set(adapter.weights.params), adapter.layer) == ({f"{plain}.weight"}, plain)
+
+
 def test_what_wraps_a_compiled_model_and_passes_on_its_attributes_is_not_left_out():
     class Wrapped(nn.Module):
         def __init__(self, model):
