@@ -222,6 +222,8 @@ def without_effect(experiment: str, options: Options) -> list[str]:
             return None
         return {cell.key for cell in (plan if isinstance(plan, list) else next(plan))}
 
-    usual = {name: value for name, value in vars(DEFAULTS).items() if name != "root" and value != getattr(options, name)}
+    staged = not isinstance(EXPERIMENTS[experiment](options), list)
+    unseen = {"root", "seeds", "methods"} if staged else {"root"}  # a later stage may go by what the first does not
+    usual = {name: value for name, value in vars(DEFAULTS).items() if name not in unseen and value != getattr(options, name)}
     planned = keys(options)
     return [name for name, value in usual.items() if keys(dataclasses.replace(options, **{name: value})) == planned]

@@ -74,13 +74,14 @@ def test_the_embedded_experiments_take_another_net_and_recipe():
 def test_options_that_change_no_cell_are_named(tmp_path):
     assert without_effect("ablation-filters", Options(methods=("tent",), datasets=("pacs",), limit=9)) == ["methods"]
     assert without_effect("demo", Options(batch_size=32, backbone="resnet_tiny_gn")) == ["batch_size"]
+    assert without_effect("demo", Options(seeds=(7,), methods=("tent",))) == []  # its second stage goes by them
     lost = Options(datasets=("digits_c",), weights="missing.pt", root=tmp_path)  # without the first, the second is an error
     assert without_effect("study-lean", lost) == ["weights"]
 
 
 def test_an_option_without_effect_is_said_and_the_run_goes_on(tmp_path, capsys):
     assert main(["run", "debug", "--weights", "missing.pt", "--launcher", "dry", "--out", str(tmp_path / "out")]) == 0
-    assert "debug does not go by --weights: it is the same without" in capsys.readouterr().err
+    assert "--weights changes no cell of debug: it is the same without" in capsys.readouterr().err
 
 
 def test_demo_tunes_on_a_seed_that_it_does_not_report():

@@ -99,7 +99,7 @@ def run(
     if not plan:
         raise ValueError(f"{experiment} has no cell with these options; others of --datasets, --methods, --backbone may")
     for name in without_effect(experiment, options):
-        print(f"dualtta: {experiment} does not go by --{name.replace('_', '-')}: it is the same without", file=sys.stderr)
+        print(f"dualtta: --{name.replace('_', '-')} changes no cell of {experiment}: it is the same without", file=sys.stderr)
     jobs = jobs or default_jobs(place.device)
     if launcher == "dry":
         return show_plan(plan, place, jobs, json)
@@ -214,7 +214,7 @@ def _check(options: Any) -> None:
             raise ValueError(f"a seed is a whole number from 0 to {2**32 - 1}, not {seed}")
     if options.backbone is not None:
         find_model(options.backbone)
-    recipe_for("", "", **options.recipe)
+    recipe_for("", "", **{"validation": "any", **options.recipe})  # each by itself: whether they fit is known by the dataset
 
 
 def _at_least(least: int, name: str, value: int | None) -> None:
