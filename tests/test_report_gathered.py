@@ -10,10 +10,13 @@ import pytest
 from made_records import write_plan
 from reported import DEMO, LEVELS, UNWELL, at, edit, one_cell, plan, said, tables_of
 
+from dualtta.data.published import CORRUPTIONS
 from dualtta.report import contents_of, make_report, notes
 from dualtta.report.gather import gather
 from dualtta.report.page import page
+from dualtta.report.table import Row, Value
 from dualtta.report.tables import build_tables
+from dualtta.report.values import fewer_seeds
 
 
 def test_seeds_of_a_setting_are_one_value_and_tuning_is_apart():
@@ -231,3 +234,30 @@ def test_other_weights_are_another_row(tmp_path):
     both = [at(tables[name], "Tent", "avg") for name in ("imagenet-c-resnet50", "imagenet-c-resnet50-2")]
     assert [value.seeds for value in both] == [1, 1]
     assert "other weights than the published ones (a file, sha256 aaaa)" in said(tables["imagenet-c-resnet50"], both[0])
+
+
+def test_passes_over_the_same_images_are_said_in_words_and_in_the_command(tmp_path):
+    cells = plan("benchmarks", datasets=("colored_mnist",), methods=("tent", "dualtta"), seeds=(1,), repeats=4)
+    write_plan(tmp_path, cells, LEVELS)
+    table = tables_of(tmp_path)["benchmarks"]
+    assert "4 passes over the same images" in said(table, at(table, "Tent", "ColoredMNIST, avg"))
+    assert "--repeats 4" in table.command
+
+
+def test_many_places_stand_below_each_other_and_few_side_by_side(tmp_path):
+    cells = plan("cifar10-c", methods=("tent", "dualtta"), seeds=(1,))
+    write_plan(tmp_path, cells, LEVELS)
+    table = tables_of(tmp_path)["results"]
+    assert table.header[0] == "where"
+    assert len(table.rows) == len(cells) / 2
+    few = tables_of(DEMO)["results"]
+    assert few.header[0] == "method"
+    for corruption in CORRUPTIONS:
+        assert any(corruption in row.label for row in table.rows)
+
+
+def test_a_note_names_few_rows_and_counts_the_rest():
+    rows = [Row(f"row {i}", (Value(1.0, seeds=1 + (i == 0)),)) for i in range(20)]
+    (note,) = fewer_seeds(rows)
+    assert note.startswith("on fewer seeds than 2: row 1 (1), ")
+    assert note.endswith("row 8 (1), and 11 more rows")

@@ -31,8 +31,8 @@ def _command(experiment: str, settings: Sequence[Setting]) -> str:
         words += ["--seeds", ",".join(map(str, seeds))]
     if any(follows_own(setting) for setting in settings):
         words += ["--protocol", "own"]
-    for option, key in (("--limit", "limit"), ("--batch-size", "batch_size")):
-        chosen = {setting.stream.get(key) for setting in settings} - {None, 64 if key == "batch_size" else None}
+    for option, key, usual in (("--limit", "limit", None), ("--repeats", "repeats", 1), ("--batch-size", "batch_size", 64)):
+        chosen = {setting.stream.get(key) for setting in settings} - {None, usual}
         words += [option, str(chosen.pop())] if len(chosen) == 1 else []
     models = {setting.model for setting in settings if setting.model not in PAPER_MODELS.get(setting.dataset, (setting.model,))}
     words += ["--backbone", models.pop()] if len(models) == 1 else []

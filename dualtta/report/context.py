@@ -22,7 +22,7 @@ SIZES: dict[str, int | Mapping[str, int]] = {  # images of a domain, as publishe
     "office_home": OFFICE_HOME.domains,
     "imagenet_c": 50_000,
 }
-KNOWN = ("domains", "limit", "batch_size")  # of a stream, named below in words
+KNOWN = ("domains", "limit", "batch_size", "repeats")  # of a stream, named below in words
 
 
 def context(setting: Setting) -> tuple[str, ...]:
@@ -87,6 +87,7 @@ def _stream(setting: Setting) -> list[str]:
     size = setting.stream.get("batch_size", PAPER_BATCH)
     if setting.dataset in PAPER_MODELS and size != PAPER_BATCH:
         said.append(f"batches of {size} instead of the paper's {PAPER_BATCH}")
+    said += setting.passes
     return said + [f"{key} {value} in the stream" for key, value in sorted(setting.stream.items()) if key not in KNOWN]
 
 

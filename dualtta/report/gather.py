@@ -85,6 +85,12 @@ class Setting:
         return tuple(map(str, domains)) if isinstance(domains, list) else ()
 
     @property
+    def passes(self) -> list[str]:
+        """That the stream met its images more than once, in words; empty where it did not."""
+        repeats = self.stream.get("repeats", 1)
+        return [f"{repeats} passes over the same images"] if repeats != 1 else []
+
+    @property
     def seeds(self) -> tuple[int, ...]:
         return tuple(record.cell["cell"]["seed"] for record in self.records)
 

@@ -23,6 +23,7 @@ COLUMNS: dict[str, Metric] = {
 }
 COMPARED = ("accuracy", "mean of groups", "worst group")  # where more is better
 MANY = 16  # more domains than that are not shown one by one
+WIDE = 12  # more places than that stand below each other
 LONGEST = 100  # characters of a file name
 
 
@@ -129,7 +130,16 @@ def overview(places: Sequence[Sequence[Setting]]) -> Table:
         rows.append(Row(row, tuple(values)))
     rows = list(flag_best(rows, range(len(columns))))
     header = ("method", *(title for title, _, _ in columns))
-    return Table("results", "Results: accuracy, %", header, tuple(rows), notes.below(rows))
+    table = Table("results", "Results: accuracy, %", header, tuple(rows))
+    table = turned(table, "where") if len(columns) > max(WIDE, len(rows)) else table
+    return replace(table, notes=notes.below(table.rows))
+
+
+def turned(table: Table, corner: str) -> Table:
+    """Columns as rows: many places are read downwards."""
+    columns = zip(*(row.values for row in table.rows), strict=True)
+    rows = tuple(Row(title, values) for title, values in zip(table.header[1:], columns, strict=True))
+    return replace(table, header=(corner, *(row.label for row in table.rows)), rows=rows)
 
 
 def _with_settings(found: Value, settings: Sequence[Setting], notes: Notes) -> Value:

@@ -3,7 +3,10 @@
 import json
 from typing import Any
 
+from dualtta.data.published import CORRUPTIONS
 from dualtta.report.gather import Setting
+
+FEW = 3  # corruptions that are named one by one
 
 
 def place_key(setting: Setting) -> str:
@@ -16,7 +19,7 @@ def place_key(setting: Setting) -> str:
 
 def place_name(setting: Setting) -> str:
     """One line for people: "pacs photo → sketch, resnet50, mild"."""
-    which = _words(setting.choices.get("corruptions"))
+    which = brief(_words(setting.choices.get("corruptions")))
     origin, target = setting.source_domains, setting.target_domains
     if origin and target:
         which += [f"{'+'.join(origin)} → {'+'.join(target)}"]
@@ -25,9 +28,19 @@ def place_name(setting: Setting) -> str:
     severities = setting.choices.get("severities")
     at = [f"severity {'+'.join(_words(severities))}"] if which and severities else []
     what = " ".join([setting.dataset, "+".join(which)]).strip()
-    repeats = setting.stream.get("repeats", 1)
-    passes = [f"{repeats} passes over the same images"] if repeats != 1 else []
-    return ", ".join([what, *at, setting.model, setting.scenario, *passes])
+    return ", ".join([what, *at, setting.model, setting.scenario, *setting.passes])
+
+
+def brief(corruptions: list[str]) -> list[str]:
+    """More than a few by their number, the first and the last.
+
+    >>> brief(["fog", "snow"]), brief(["fog", "snow", "frost", "contrast"]), brief(list(CORRUPTIONS))
+    (['fog', 'snow'], ['4 corruptions (fog to contrast)'], ['all 15 corruptions'])
+    """
+    if sorted(corruptions) == sorted(CORRUPTIONS):
+        return [f"all {len(corruptions)} corruptions"]
+    many = len(corruptions) > FEW
+    return [f"{len(corruptions)} corruptions ({corruptions[0]} to {corruptions[-1]})"] if many else corruptions
 
 
 def _words(values: Any) -> list[str]:

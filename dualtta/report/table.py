@@ -13,7 +13,7 @@ class Value:
     samples: int = 0  # that each seed was measured on
     reported: float | None = None  # by the paper
     marks: tuple[str, ...] = ()  # keys into the table's notes
-    best: bool = False  # of its column, among the methods
+    best: bool = False  # among the methods
     whole: bool = True  # False: a mean of some of its cells alone, to be compared with nothing
 
     @property

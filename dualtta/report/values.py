@@ -14,7 +14,7 @@ PERCENT = 100.0
 MISSING = "–"  # noqa: RUF001
 MISSING_NOTE = "not measured: there is no record"
 EMPTY = "there are records, but no sample to count"
-
+NAMED = 8  # rows in one note
 APART = "have no seed in common"
 
 
@@ -59,7 +59,8 @@ def fewer_seeds(rows: Sequence[Row]) -> list[str]:
         if each and min(each) < most:
             words = [v for v in row.values if isinstance(v, str)] if labels.count(row.label) > 1 else []
             fewer.append(f"{' '.join([row.label, *words])} ({min(each)})")
-    return [f"on fewer seeds than {most}: {', '.join(fewer)}"] if fewer else []
+    named = fewer if len(fewer) <= NAMED else [*fewer[:NAMED], f"and {len(fewer) - NAMED} more rows"]
+    return [f"on fewer seeds than {most}: {', '.join(named)}"] if fewer else []
 
 
 def letters(number: int) -> str:

@@ -72,11 +72,9 @@ def bench_title(setting: Setting, record: Record) -> str:
     """The benchmark a record is of: all that its table has in common."""
     seed = (record.cell["cell"]["model"].get("source") or {}).get("seed", 0)
     source = [f"source model of seed {seed}"] if seed else []
-    repeats = setting.stream.get("repeats", 1)
-    passes = [f"{repeats} passes over the same images"] if repeats != 1 else []
     subset = ["a subset"] if setting.about["subset"] else []
     size = f"batches of {setting.stream.get('batch_size', '?')}"
-    return ", ".join([setting.dataset, setting.model, setting.scenario, size, *source, *passes, *subset])
+    return ", ".join([setting.dataset, setting.model, setting.scenario, size, *source, *setting.passes, *subset])
 
 
 def _study(title: str, variants: dict[str, dict[str, Record]], order: dict[str, tuple[Any, ...]]) -> Study:
