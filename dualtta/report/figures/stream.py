@@ -74,7 +74,7 @@ def collect(comparisons: Sequence[Comparison]) -> list[Course]:
             continue
         lengths = [length for _, length in runs[0].segments]
         alike = [e for e in comparison.entries if all([n for _, n in run.segments] == lengths for run in e.runs)]
-        names = [{run.segments[i][0] for e in alike for run in e.runs} for i in range(len(lengths))]
+        names = stretches([{run.segments[i][0] for e in alike for run in e.runs} for i in range(len(lengths))])
         cuts = edges(lengths)
         shown = alike[-MANY:]  # the paper's method is the last
         notes = [f"windows of {_about(np.diff(cuts))} samples"]
@@ -85,11 +85,22 @@ def collect(comparisons: Sequence[Comparison]) -> list[Course]:
                 comparison.title,
                 f"{comparison.detail}; {', '.join(notes)}",
                 tuple((a + b) / 2 for a, b in pairwise(cuts)),
-                tuple(("" if len(n) > 1 else next(iter(n)), length) for n, length in zip(names, lengths, strict=True)),
+                tuple(zip(names, lengths, strict=True)),
                 tuple(_line(entry, cuts) for entry in shown),
             )
         )
     return made
+
+
+def stretches(met: Sequence[set[str]]) -> list[str]:
+    """What each stretch of the stream is called, by what the runs met there; the same thing again and again is passes over it.
+
+    >>> stretches([{"photo"}, {"sketch"}]), stretches([{"mixed"}, {"mixed"}]), stretches([{"photo", "sketch"}, {"photo"}])
+    (['photo', 'sketch'], ['pass 1', 'pass 2'], ['', 'photo'])
+    """
+    names = [next(iter(one)) if len(one) == 1 else "" for one in met]
+    again = len(names) > 1 and len(set(names)) == 1 and names[0]
+    return [f"pass {number}" for number in range(1, len(names) + 1)] if again else names
 
 
 def _about(sizes: Column) -> str:
