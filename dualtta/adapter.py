@@ -264,7 +264,7 @@ class Adapter:
     def reset(self) -> None:
         """Back to the source model: parameters, buffers, optimiser, memory, random numbers and counts."""
         self._restore(self.weights.source, {})
-        self.weights.assign_buffers({})
+        self.weights.buffers.assign({})
         self._begin()
 
     def save(self, path: str | Path) -> None:
@@ -272,13 +272,14 @@ class Adapter:
         groups: dict[str, Mapping[str, Tensor]] = {
             "weights": self.weights.values(),
             "momentum": self._optimizer.velocity if self._optimizer else {},
-            "buffers": self.weights.changed_buffers(),
+            "buffers": self.weights.buffers.changed(),
             "memory": self.memory,
             "random": {"state": self._generator.get_state()},
         }
         tensors = {f"{group}/{name}": value.cpu() for group, named in groups.items() for name, value in named.items()}
         state.write(path, KIND, tensors, {"made": self._made(), "counts": self._counts()})
 
+    @torch.inference_mode(False)  # later steps write into what is loaded, and need its gradient
     def load(self, path: str | Path) -> None:
         """Continue from what `save` wrote; refuses the state of another model or of other settings."""
         tensors, about = state.read(path, KIND)
@@ -295,18 +296,18 @@ class Adapter:
         self._check_state(path, groups, counts)  # all of it, before any of it is taken over
         device = next(iter(self.weights.masters.values())).device if self.weights.masters else torch.device("cpu")
         self._restore(groups["weights"], {name: value.to(device) for name, value in groups["momentum"].items()})
-        self.weights.assign_buffers(groups["buffers"])
+        self.weights.buffers.assign(groups["buffers"])
         self.memory = {name: value.to(device) if value.ndim else value for name, value in groups["memory"].items()}
         self._generator.set_state(groups["random"]["state"])
         self.steps, self.skips, self.recoveries, self.warned, self.alarmed, self._share = counts
 
     def _check_state(self, path: str | Path, groups: Mapping[str, Mapping[str, Tensor]], counts: Any) -> None:
-        masters, buffers = self.weights.masters, self.weights.buffers
-        known = {"weights": masters, "momentum": masters, "buffers": buffers}
-        fits = set(groups["weights"]) == set(masters) and "state" in groups["random"] and isinstance(counts, list)
-        for group, there in known.items():
-            fits = fits and all(name in there and value.shape == there[name].shape for name, value in groups[group].items())
-        finite = all(value.isfinite().all() for group in known for value in groups[group].values())
+        masters = self.weights.masters
+        fits = set(groups["weights"]) == set(masters) and set(groups["buffers"]) <= set(self.weights.buffers.source)
+        fits = fits and "state" in groups["random"] and isinstance(counts, list)
+        moved = [*groups["weights"].items(), *groups["momentum"].items()]
+        fits = fits and all(name in masters and value.shape == masters[name].shape for name, value in moved)
+        finite = all(value.isfinite().all() for _, value in moved)
         if not (fits and finite and len(counts) == len(self._counts())):
             raise ValueError(f"{path} is damaged: its tensors are not those of this adapter, or not finite")
 

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from dualtta.adapter import Adapter
-from dualtta.core import Step, widen
+from dualtta.core import Step, entropy, widen
 from dualtta.data.loading import Batch
 from dualtta.metrics import Column
 from dualtta.records import COLUMNS
@@ -60,7 +60,7 @@ def rows_of(step: Step, batch: Batch, number: int) -> dict[str, Column]:
         "segment": torch.full((size,), batch.segment),
         "batch": torch.full((size,), number),
         "confidence": confidence,
-        "entropy": -(log_p.exp() * log_p).sum(1),
+        "entropy": entropy(log_p),
         "drop_alter": step.drops["alter"],
         "drop_preserve": step.drops["preserve"],
         "weight": step.weight,

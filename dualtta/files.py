@@ -19,6 +19,10 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
     'whole'
     """
     path = Path(path)
+    if path.exists() and not path.is_file() and not path.is_dir():  # a pipe or a device: nothing to replace
+        with path.open("wb") as file:
+            yield file
+        return
     handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -79,11 +79,12 @@ def estimate_fisher(
             for name, grad in weights.gradient(loss).items():
                 total[name] += grad.square()
             count, samples = count + 1, samples + len(x)
+        mean = {name: value / max(1, count) for name, value in total.items()}
     if not count:
         raise ValueError("the Fisher importance needs at least one batch of source-like data, and `batches` gave none")
-    if not all(value.isfinite().all() for value in total.values()):
+    if not all(value.isfinite().all() for value in mean.values()):
         raise ValueError("the Fisher importance is not finite: the model's loss or gradient overflows on these batches")
-    fisher = Fisher({name: value / count for name, value in total.items()}, origin, samples, weights.fingerprint)
+    fisher = Fisher(mean, origin, samples, weights.fingerprint)
     if cache is not None:
         fisher.save(cache)
     return fisher

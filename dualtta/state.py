@@ -31,7 +31,8 @@ def read(path: str | Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]
     try:
         with safe_open(path, framework="pt") as file:
             header = json.loads((file.metadata() or {}).get("dualtta", "{}"))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+            with torch.inference_mode(False):
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except (SafetensorError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} is not a readable {kind} file: {error}") from error
     if not isinstance(header, dict) or header.get("kind") != kind:

@@ -66,7 +66,7 @@ def adapt(
     >>> adapter(torch.zeros(4, 3, 8, 8)).shape
     torch.Size([4, 10])
     """
-    _check_options(model, lr, momentum, layer, logits, seed)
+    _check_options(model, lr, momentum, layer, logits, copy, seed)
     chosen = make_method(method, *OPTIONS, **hyperparameters)
     with torch.inference_mode(False):
         inner = model._modules.get(COMPILED)
@@ -93,7 +93,7 @@ COMPILED = "_orig_mod"  # what torch.compile calls the model in what it makes of
 OPTIONS = tuple(name for name, option in signature(adapt).parameters.items() if option.kind is option.KEYWORD_ONLY)
 
 
-def _check_options(model: Any, lr: Any, momentum: Any, layer: Any, logits: Any, seed: Any) -> None:
+def _check_options(model: Any, lr: Any, momentum: Any, layer: Any, logits: Any, copy: Any, seed: Any) -> None:
     def number(value: Any) -> bool:
         return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
 
@@ -111,6 +111,8 @@ def _check_options(model: Any, lr: Any, momentum: Any, layer: Any, logits: Any, 
         raise ValueError(f"layer must be the name of a module, not {layer!r}")
     if logits is not None and not callable(logits):
         raise ValueError(f"logits must be a function of the model's output, not {logits!r}")
+    if not isinstance(copy, bool):
+        raise ValueError(f"copy must be True or False, not {copy!r}")
     if isinstance(seed, bool) or not isinstance(seed, Integral) or not -(2**63) <= int(seed) < 2**64:  # as torch's
         raise ValueError(f"seed must be a whole number of at most 64 bits, not {seed!r}")
 

@@ -336,3 +336,26 @@ def test_an_update_that_broke_off_at_weights_that_are_not_finite_does_not_stop_t
     adapter.method = dualtta.METHODS["sar"](ent0=1.0, recovery=0.0)
     adapter._update = adapter.method.update
     assert adapter.step(xs[1]).updated
+
+
+@pytest.mark.parametrize("norm", ["group", "batch"])
+@pytest.mark.parametrize("method", ["tent", "sar", "dualtta", "dualtta_safe"])
+def test_a_model_that_writes_into_its_input_is_given_a_copy(method, norm):
+    class Scaled(nn.Module):
+        def __init__(self, writes):
+            super().__init__()
+            self.inner, self.writes = small_net(norm), writes
+
+        def forward(self, x):
+            return self.inner(x.sub_(0.5).mul_(2) if self.writes else x.sub(0.5).mul(2))
+
+    settings = {"lr": 0.1, **(ALL if method == "dualtta" else {})}
+    writing, plain = (dualtta.adapt(Scaled(writes), method, **settings) for writes in (True, False))
+    for x in [*small_stream(), small_stream(1, 1)[0]]:
+        given = x.clone()
+        assert same_step(writing.step(given), plain.step(x))
+        assert torch.equal(given, x)
+        with torch.inference_mode():
+            given = x.clone()
+            assert torch.equal(writing.predict(given), plain.predict(x))
+            assert torch.equal(given, x)

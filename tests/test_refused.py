@@ -170,6 +170,8 @@ def test_torchscript_is_refused_with_the_reason():
         ({"momentum": "x"}, "momentum must be"),
         ({"layer": 3}, "layer must be"),
         ({"seed": 1.5}, "seed must be"),
+        ({"copy": "no"}, "copy must be True or False"),
+        ({"copy": None}, "copy must be True or False"),
         ({"seed": 2**70}, "seed must be"),
         ({"parameters": 3}, "takes names or patterns"),
         ({"parameters": [torch.zeros(1)]}, "takes names or patterns"),

@@ -1,6 +1,7 @@
 """State on disk: whole, exact, and refused where it does not belong."""
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from torch import nn
 
 import dualtta
 from dualtta import Method, Selection
-from dualtta.testing import run, same, small_net, small_stream
+from dualtta.testing import run, same, same_step, small_net, small_stream
 
 
 def test_state_is_one_safetensors_file_with_a_json_header(tmp_path):
@@ -225,3 +226,77 @@ def test_what_a_memory_takes_from_one_batch_twice_is_saved_as_two(tmp_path):
     adapter.save(tmp_path / "state")
     other.load(tmp_path / "state")
     assert other.memory.keys() == adapter.memory.keys()
+
+
+@pytest.mark.parametrize("grown", [False, True])
+def test_buffers_that_a_forward_replaces_are_part_of_the_state(grown, tmp_path):
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = small_net()
+            self.register_buffer("calls", torch.zeros(1))
+
+        def forward(self, x):
+            self.calls = torch.cat([self.calls, self.calls[-1:] + 1]) if grown else self.calls + 1
+            return self.inner(x) + self.calls[-1]
+
+    adapter, other = (dualtta.adapt(Counting(), "tent") for _ in range(2))
+    run(adapter, small_stream())
+    adapter.save(tmp_path / "state")
+    other.load(tmp_path / "state")
+    assert torch.equal(other.model.calls, adapter.model.calls)
+    assert adapter.model.calls[-1] > 0
+    assert torch.equal(other(small_stream()[0]), adapter(small_stream()[0]))
+    adapter.reset()
+    assert torch.equal(adapter.model.calls, torch.zeros(1))
+
+
+def test_a_buffer_that_a_forward_makes_of_the_input_is_put_back_without_touching_the_input():
+    class Keeping(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = small_net()
+            self.register_buffer("last", torch.zeros(16, 3, 16, 16))
+
+        def forward(self, x):
+            self.last = x
+            return self.inner(x)
+
+    adapter, x = dualtta.adapt(Keeping(), "tent"), small_stream()[0]
+    before = x.clone()
+    adapter(x)
+    adapter(x)
+    adapter.reset()
+    assert torch.equal(x, before)
+    assert not adapter.model.last.any()
+
+
+@pytest.mark.parametrize("method", ["eata", "dual_variant"])
+def test_what_is_loaded_under_inference_mode_is_adapted_on(method, tmp_path):
+    model, xs = small_net(), small_stream()
+    settings = {"eata": {"epsilon": 0.9}, "dual_variant": {"tau_sa": -1.0, "tau_sp": 1.0, "balance": 1.0}}[method]
+    if method == "eata":
+        with torch.inference_mode():
+            settings["fisher"] = dualtta.estimate_fisher(model, xs, origin="these", progress=False)
+            settings["fisher"].save(tmp_path / "fisher")
+            settings["fisher"] = dualtta.Fisher.load(tmp_path / "fisher")
+    adapter, other = (dualtta.adapt(model, method, lr=1e-3, **settings) for _ in range(2))
+    run(adapter, xs)
+    adapter.save(tmp_path / "state")
+    with torch.inference_mode():
+        other.load(tmp_path / "state")
+    assert all(map(same_step, run(other, xs), run(adapter, xs)))
+    with torch.inference_mode():
+        other.reset()
+    assert other.step(xs[0]).updated
+
+
+def test_a_state_saved_to_a_device_leaves_it_a_device(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # nobody waits: a pipe holds more than this state
+    dualtta.adapt(small_net(), "tent").save(pipe)
+    (tmp_path / "state").write_bytes(os.read(end, 2**16))
+    os.close(end)
+    assert pipe.is_fifo()
+    dualtta.adapt(small_net(), "tent").load(tmp_path / "state")

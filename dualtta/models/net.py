@@ -1,14 +1,15 @@
 """A classifier wired for adaptation: how its norm layers normalise, how its logits are read, how a feature map is changed."""
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from dualtta.models.buffers import Buffers
 from dualtta.models.depth import is_convolution, style_layer
 from dualtta.models.layout import channel_axis, prefix_tokens
 from dualtta.models.norms import batch_norms
@@ -50,6 +51,7 @@ class Net:
         self._plain = self._passes = Passes(model)
         self._size: int | None = None  # of the batches that passes are compiled for; None: any
         self._restyled, self._altered = _restyled, _altered
+        self._overwrites: bool | None = None  # whether the model writes into its input; None: not seen yet
         self.forwarded = 0
         if layer is not None:
             self._module(layer)
@@ -75,7 +77,8 @@ class Net:
 
     def _whole(self, x: Tensor, names: Iterable[str], lone: bool) -> tuple[Tensor, Maps]:
         filled, size = self._filled(x), x.shape[0]
-        output, maps = self._run(x, lone, self._passes.whole, self._laid_out(filled), names)
+        with self._lent(filled) as own:
+            output, maps = self._run(x, lone, self._passes.whole, self._laid_out(own), names)
         self.forwarded += size
         logits = self._checked(output, filled.shape[0], x)
         if filled is x:
@@ -89,7 +92,8 @@ class Net:
         logits = []
         for part in self.parts(z):
             filled, size = self._filled(part), part.shape[0]
-            output = self._run(x, lone, self._passes.above, name, few, filled)
+            with self._lent(few) as below:
+                output = self._run(x, lone, self._passes.above, name, below, filled)
             self.forwarded += size
             part_logits = self._checked(output, filled.shape[0], x)
             logits.append(part_logits if filled is part else part_logits[:size])
@@ -111,8 +115,8 @@ class Net:
 
         twice = len(x) == 1 and self.coupled(lone)
         own = torch.cat([x, x]) if twice else x
-        with self._module(name).register_forward_hook(change):
-            output, _ = self._run(x, lone, self._plain.whole, self._laid_out(own), ())
+        with self._module(name).register_forward_hook(change), self._lent(own) as lent:
+            output, _ = self._run(x, lone, self._plain.whole, self._laid_out(lent), ())
         self.forwarded += len(x)
         if observed is None:
             raise ValueError(f"the forward pass does not reach the layer {name!r}: name another with layer=")
@@ -160,7 +164,7 @@ class Net:
         names = {self.layer_of(view) for view in views}
         for name in names:
             self._module(name)  # a wrong name is said as such
-        before, buffers, micro = self.forwarded, {buffer: buffer.clone() for buffer in self.model.buffers()}, self.micro_batch
+        before, buffers, micro = self.forwarded, Buffers(self.model), self.micro_batch
         passes, self._passes = self._passes, self._plain
         self.micro_batch = None  # in parts, nobody would influence anybody
         try:
@@ -168,9 +172,7 @@ class Net:
                 found = self._find(x, names)
         finally:
             self.forwarded, self.micro_batch, self._passes = before, micro, passes
-            with torch.no_grad():
-                for buffer, value in buffers.items():
-                    buffer.copy_(value)
+            buffers.assign({})
         if micro and not found.independent:
             raise ValueError("micro_batch= needs a model whose samples do not influence each other, and here they do")
         self._found[x.shape[1:]] = found & self._found.get(x.shape[1:], found)
@@ -247,6 +249,19 @@ class Net:
             what = f"shape {tuple(x.shape)}, {x.dtype}, on {x.device}"
             way = " (one image is a batch of one: x[None])" if x.ndim == 3 else ""
             raise ValueError(f"the model failed on an input of {what}{way}: {said}") from error
+
+    @contextmanager
+    def _lent(self, x: Tensor) -> Iterator[Tensor]:
+        """What a pass is given for x: x itself, once the model is known not to write into it, else a copy."""
+        if self._overwrites is False:
+            yield x
+            return
+        with torch.inference_mode(False):
+            own = x.detach().clone()
+        version = own._version
+        yield own
+        if self._overwrites is None:
+            self._overwrites = own._version != version
 
     def _laid_out(self, x: Tensor) -> Tensor:
         return laid_out(x) if self._channels_last else x

@@ -7,6 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
+from dualtta.models.buffers import Buffers
 from dualtta.state import digest
 
 
@@ -30,24 +31,13 @@ class Weights:
         self.source = self.values()
         self._doubts: list[Tensor] = []  # numbers on the device that must be finite, read by `settle`
 
-        self.buffers = dict(model.named_buffers())
-        self.source_buffers = {name: buffer.detach().clone() for name, buffer in self.buffers.items()}
+        self.buffers = Buffers(model)
 
     @cached_property
     def fingerprint(self) -> str:
         """Names the source model by all of its parameters and buffers, and by which adapt: another's state is refused."""
-        source = {**dict(self.model.named_parameters()), **self.source_buffers, **self.source}
+        source = {**dict(self.model.named_parameters()), **self.buffers.source, **self.source}
         return digest(" ".join(sorted(self.params)), source)
-
-    def changed_buffers(self) -> dict[str, Tensor]:
-        """Buffers that the model's own forward has changed since the beginning: few models have such."""
-        return {n: b.detach().clone() for n, b in self.buffers.items() if not torch.equal(b, self.source_buffers[n])}
-
-    def assign_buffers(self, changed: Mapping[str, Tensor]) -> None:
-        """The source's buffers, but for these."""
-        with torch.no_grad():
-            for name, buffer in self.buffers.items():
-                buffer.copy_(changed.get(name, self.source_buffers[name]))
 
     def values(self) -> dict[str, Tensor]:
         return {name: master.detach().clone() for name, master in self.masters.items()}
