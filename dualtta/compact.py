@@ -16,7 +16,7 @@ from dualtta import records
 from dualtta.files import write_bytes
 from dualtta.metrics import Column, summarise
 from dualtta.records import COLUMNS, Record
-from dualtta.report.sound import flaw
+from dualtta.sound import believed, flaw
 
 DECIMALS = 2
 
@@ -90,7 +90,7 @@ def compact_folder(
         notice(number, len(found))
         target = out / "cells" / record.key
         before += _size(record.folder)
-        if records.is_done(target):
+        if believed(target):
             skipped += 1
         elif why := flaw(record):
             notes.append(f"{record.key} is left out: {why}")

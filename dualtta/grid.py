@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from dualtta import records
 from dualtta.data.registry import DATASETS, needs_root, open_dataset
 from dualtta.presence import Presence, present
+from dualtta.sound import believed
 from dualtta.streams import make_scenario
 
 if TYPE_CHECKING:
@@ -266,8 +267,8 @@ def distinct(cells: Iterable[Cell]) -> list[Cell]:
 
 
 def pending(cells: Iterable[Cell], place: Place) -> list[Cell]:
-    """Those without a result, or with one that is damaged."""
-    return [cell for cell in distinct(cells) if records.whole(place.folder(cell)) is None]
+    """Those without a result, or with one that cannot be believed."""
+    return [cell for cell in distinct(cells) if believed(place.folder(cell)) is None]
 
 
 def sources(cells: Iterable[Cell], place: Place) -> list["Source"]:

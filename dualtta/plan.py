@@ -8,6 +8,7 @@ from typing import Any
 from dualtta.grid import Cell, Place, distinct, open_source, pending, sources, title, validate
 from dualtta.records import read_all
 from dualtta.running import Plan
+from dualtta.sound import flaw
 from dualtta.streams import make_scenario
 
 TRIED = 6  # batches that an estimate is made from
@@ -46,7 +47,8 @@ def estimate(cells: list[Cell], place: Place) -> dict[str, float]:
     """Seconds of each cell: as long as the like took before, or by trying a few batches of it."""
     known: dict[str, list[float]] = {}
     for record in read_all(place.out)[0]:
-        known.setdefault(_kind(record.cell["cell"]), []).append(record.cost["seconds"])
+        if not flaw(record):
+            known.setdefault(_kind(record.cell["cell"]), []).append(record.cost["seconds"])
     rates = {kind: median(seconds) for kind, seconds in known.items()}
     for cell in cells:
         kind = _kind(cell.describe())

@@ -13,8 +13,6 @@ import json
 import math
 import platform
 import subprocess
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -47,14 +45,6 @@ COLUMNS: dict[str, type[np.generic]] = {
     "weight": np.float32,
     "plus": np.bool_,
     "minus": np.bool_,
-}
-
-# of summary.json, what the table of a run is made of; without groups, or without a method that selects, some have no value
-NUMBER = (int, float)
-VALUE = (*NUMBER, type(None))
-SHOWN: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("samples", "accuracy", "collapsing"), NUMBER),
-    **dict.fromkeys(("mean_of_groups", "worst_group", "adapt", "corr_adapt"), VALUE),
 }
 
 Files = Mapping[str, bytes]
@@ -138,25 +128,6 @@ def read(folder: Path) -> Record:
         raise OtherVersion(f"{folder.name} cannot be read: {error}") from error
     except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{folder.name} cannot be read: {error}") from error
-
-
-def whole(folder: Path) -> Record | None:
-    """A record that is done and can be shown; a damaged one counts as missing. A ValueError at another version's."""
-    if not is_done(folder):
-        return None
-    try:
-        record = read(folder)
-        with zipfile.ZipFile(folder / "rows.npz") as rows:
-            damaged = rows.testzip()
-    except OtherVersion:
-        raise
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error, NotImplementedError):
-        return None
-    named = (record.part("cell", part, "name") for part in ("dataset", "model", "method", "scenario"))
-    parts = ((record.summary, SHOWN), (record.cost, ("seconds",)), (record.cell, ("subset", "method")))
-    filled = all(isinstance(there, dict) and there.keys() >= set(keys) for there, keys in parts)
-    shown = filled and all(isinstance(record.summary[key], kinds) for key, kinds in SHOWN.items())
-    return record if shown and isinstance(record.cell["method"], dict) and None not in named and not damaged else None
 
 
 def _whole(digits: str) -> int | float:

@@ -14,7 +14,8 @@ from dualtta.launch import LAUNCHERS, Task
 from dualtta.naming import nearest
 from dualtta.planned import leave_plan
 from dualtta.presence import Presence, present, sweep
-from dualtta.records import Record, whole
+from dualtta.records import Record
+from dualtta.sound import believed
 
 Plan = list[Cell] | Generator[list[Cell], list[Record], None]  # one stage, or stages that learn from those before them
 
@@ -49,7 +50,7 @@ def run_plan(plan: Plan, place: Place, launcher: str = "local", jobs: int = 1, c
                     note_failure(place.folder(cell), why)
             done = [reason == "" for _, reason in _launch(ready, place, launcher, jobs, view, result)]
         result.computed += sum(done)
-        result.records = [record for cell in cells if (record := whole(place.folder(cell)))]
+        result.records = [record for cell in cells if (record := believed(place.folder(cell)))]
     return result
 
 

@@ -12,6 +12,7 @@ from dualtta import records
 from dualtta.planned import Planned, read_plans
 from dualtta.presence import Presence, at_work
 from dualtta.running import overview
+from dualtta.sound import flaw
 
 BEST_BY = ("accuracy", "mean_of_groups", "worst_group")
 Kind = tuple[str, ...]
@@ -97,7 +98,7 @@ class Watcher:
                 if records.is_done(folder):
                     here.add(key)
                     if key not in self._records:
-                        self._records[key] = sound(records.read(folder))
+                        self._records[key] = sound(folder)
                 elif (folder / "failed").is_file():
                     failed[key] = (folder / "failed").read_text().strip(), (folder / "failed").stat().st_mtime
             except ValueError as error:
@@ -107,13 +108,15 @@ class Watcher:
         return {key: record for key, record in self._records.items() if key in here}, notes, failed
 
 
-def sound(record: records.Record) -> records.Record:
-    """The record, or a ValueError where something that is shown is missing from it."""
+def sound(folder: Path) -> records.Record:
+    """The record in a folder; a ValueError where it cannot be believed, or something that is shown is missing from it."""
+    record = records.read(folder)
+    if why := flaw(record):
+        raise ValueError(f"{record.key} cannot be believed: {why}")
     try:
         overview([record])
         finished(record)
         _planned(record)
-        float(record.cost["seconds"])
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise ValueError(f"{record.key} cannot be read: {type(error).__name__} {error}") from error
     return record

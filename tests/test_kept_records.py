@@ -67,6 +67,12 @@ def test_compacting_resumes_and_never_replaces_the_whole_records(folder, tmp_pat
     compact_folder(folder, tmp_path / "small")
     again = compact_folder(folder, tmp_path / "small")
     assert (again.written, again.skipped) == (0, 18)
+    broken = next((tmp_path / "small" / "cells").iterdir()) / "rows.npz"
+    kept = broken.read_bytes()
+    broken.write_bytes(kept[:100])
+    again = compact_folder(folder, tmp_path / "small")
+    assert (again.written, again.skipped) == (1, 17)
+    assert broken.read_bytes() == kept
     with pytest.raises(ValueError, match="choose another folder"):
         compact_folder(folder, folder)
 

@@ -2,7 +2,6 @@
 
     dualtta report FOLDER [FOLDER ...]
 
-sound.py       whether a record can be believed
 gather.py      records over seeds
 values.py      means, deviations, marks
 layouts.py     the paper's tables; ablations.py, use.py, claims.py and generic.py have the others, tables.py lists all

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dualtta.records import Record, read_all
-from dualtta.report.sound import flaw
+from dualtta.sound import flaw
 
 # of a summary: its name, several names that lead into it, as ("domains", "photo"), or a function of it
 Metric = str | tuple[str, ...] | Callable[[dict[str, Any]], float | None]

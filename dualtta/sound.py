@@ -1,18 +1,31 @@
-"""Whether a record can be believed: its summary has to follow from its rows. Nothing that fails here reaches a table."""
+"""Whether a record can be believed: its summary has to follow from its rows. Nothing that fails here reaches a table, or keeps
+a cell from being computed again."""
 
 import json
 import math
 import zipfile
 import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dualtta.metrics import Column, summarise
-from dualtta.records import COLUMNS, Record, key_of, to_json
+from dualtta.records import COLUMNS, OtherVersion, Record, is_done, key_of, read, to_json
 
 COUNTS = ("batches", "updates", "skips", "recoveries", "collapsing", "forwards")
 TOLERANCE = 1e-6  # of what is computed again from the rows
+
+
+def believed(folder: Path) -> Record | None:
+    """The record of a cell; None where there is none, or a damaged one. A ValueError at another version's."""
+    try:
+        record = read(folder) if is_done(folder) else None
+    except OtherVersion:
+        raise
+    except ValueError:
+        return None
+    return None if record is None or flaw(record) else record
 
 
 def flaw(record: Record) -> str | None:
@@ -45,6 +58,10 @@ def _lacks(record: Record) -> str | None:
             return f"cell.json: {part}"
     if record.part("key") != key_of(cell, record.part("model", "weights_hash")):
         return "the settings that its key is made of"
+    if not isinstance(record.cell["method"].get("lr"), int | float):
+        return "cell.json: method.lr"
+    if not isinstance(record.cost.get("seconds"), int | float):
+        return "done: seconds"
     for part in COUNTS:
         value = record.summary.get(part)
         if not isinstance(value, int) or value < 0:
