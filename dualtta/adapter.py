@@ -1,10 +1,8 @@
 """The adapter: predicts a batch, then adapts on it. A drop-in for the model it wraps."""
 
-import cmath
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from torch import Tensor, nn
 from dualtta import state
 from dualtta.collapse import ADVICE, CHECK_EVERY, CollapseWarning, collapsing, compare, suspicious, watch
 from dualtta.core import Memory, Method, Probe, Selection, Step
+from dualtta.inputs import PROBABILITIES, Sound, are_shares
 from dualtta.methods import method_name, settings
 from dualtta.models.momentum import Momentum, Undo
 from dualtta.models.net import Net
@@ -75,7 +74,7 @@ class Adapter:
 
     def predict(self, x: Tensor) -> Tensor:
         """Logits by the adapted model, without adapting."""
-        sound = self._sound(x)
+        sound = Sound(x)
         with torch.no_grad():
             logits = self.net(x, lone=len(x) == 1)
         sound.insist()
@@ -83,7 +82,7 @@ class Adapter:
 
     def step(self, x: Tensor, *, draws: Mapping[str, Draws] | None = None) -> Step:
         """Predict x, then adapt on it; says what happened. `draws` replays the random draws of an earlier step."""
-        sound = self._sound(x)
+        sound = Sound(x)
         drawn = dict(draws or {})
         for name in drawn:
             if name not in self._views:
@@ -129,18 +128,9 @@ class Adapter:
 
     def check(self, x: Tensor) -> None:
         """A ValueError where x is no batch that can be adapted on."""
-        self._sound(x).insist()
+        Sound(x).insist()
 
-    def _sound(self, x: Tensor) -> "Sound":
-        """Whether all of x is finite, on its way; what can be told without looking into x is said at once."""
-        if not isinstance(x, Tensor) or x.ndim < 2:
-            what = f"shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
-            raise ValueError(f"the input must be a batch, a tensor (B, ...), not {what}")
-        if not len(x):
-            raise ValueError(f"the batch is empty: shape {tuple(x.shape)}")
-        return Sound(x)
-
-    def _examine(self, x: Tensor, sound: "Sound") -> None:
+    def _examine(self, x: Tensor, sound: Sound) -> None:
         """Find out, once, which shortcuts are exact on this model, where the method can make use of any."""
         useful = self.method.needs == "selected" or self.net.micro_batch
         if self._update is not None and useful and not self.net.examined(x.shape):
@@ -163,7 +153,7 @@ class Adapter:
         x: Tensor,
         drawn: dict[str, Draws],
         graph: bool | None,
-        sound: "Sound | None" = None,
+        sound: Sound | None = None,
         among: Selection | None = None,
     ) -> Look:
         probe = Probe(self.net, self.weights, x, self._views, self.memory, drawn, self._generator, graph=graph)
@@ -318,48 +308,3 @@ class Adapter:
 
     def _counts(self) -> list[int | bool | float]:
         return [self.steps, self.skips, self.recoveries, self.warned, self.alarmed, self._share]
-
-
-PROBABILITIES = (
-    "the model returns probabilities, not logits: their softmax is nearly flat, and what adapts learns nothing true from it. "
-    "Leave out the model's last softmax, or pass logits=lambda p: p.clamp_min(1e-12).log()"
-)
-
-
-def are_shares(logits: Tensor) -> bool:
-    """Whether every row is one of shares that add up to one, which logits hardly ever do."""
-    return bool((logits >= 0).all() and ((logits.sum(1) - 1).abs() < 1e-2).all())
-
-
-class Sound:
-    """Whether a batch is finite. A GPU is asked while it forwards the batch, beside it, so that neither waits for the other."""
-
-    def __init__(self, x: Tensor) -> None:
-        self._x = x.detach() if x.requires_grad else x
-        self._there = torch.cuda.current_stream(x.device).record_event() if x.is_cuda else None
-        self._sound = False
-        if not x.is_cuda:
-            self.insist()
-
-    def insist(self) -> None:
-        if self._sound:
-            return
-        if self._there is None:
-            self._sound = self._finite()
-        else:
-            aside = beside(self._x.device)
-            aside.wait_event(self._there)
-            with torch.cuda.stream(aside):
-                self._sound = self._finite()
-        if not self._sound:
-            raise ValueError("the input holds NaN or Inf: leave such samples out, or repair them before they are normalised")
-
-    def _finite(self) -> bool:
-        # of finite numbers too a sum may overflow, but seldom
-        return cmath.isfinite(self._x.sum().item()) or bool(self._x.isfinite().all())
-
-
-@cache
-def beside(device: torch.device) -> torch.cuda.Stream:
-    """A stream for what need not wait for the work that a device has."""
-    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]

@@ -5,11 +5,12 @@ import time
 from statistics import median
 from typing import Any
 
-from dualtta.grid import Cell, Place, distinct, open_source, pending, sources, title, validate
+from dualtta.grid import Cell, Place, distinct, open_source, pending, sources, title
 from dualtta.records import read_all
 from dualtta.running import Plan
-from dualtta.sound import flaw
+from dualtta.sound import unfit
 from dualtta.streams import make_scenario
+from dualtta.validation import validate
 
 TRIED = 6  # batches that an estimate is made from
 
@@ -47,7 +48,7 @@ def estimate(cells: list[Cell], place: Place) -> dict[str, float]:
     """Seconds of each cell: as long as the like took before, or by trying a few batches of it."""
     known: dict[str, list[float]] = {}
     for record in read_all(place.out)[0]:
-        if not flaw(record):
+        if not unfit(record):
             known.setdefault(_kind(record.cell["cell"]), []).append(record.cost["seconds"])
     rates = {kind: median(seconds) for kind, seconds in known.items()}
     for cell in cells:

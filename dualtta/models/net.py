@@ -14,7 +14,8 @@ from dualtta.models.depth import is_convolution, style_layer
 from dualtta.models.layout import channel_axis, prefix_tokens
 from dualtta.models.norms import batch_norms
 from dualtta.models.passes import Compiled, Maps, Passes, WiringError, feature_map, padded, replaced
-from dualtta.models.shortcuts import LONE, NONE, Shortcuts, agree, holds
+from dualtta.models.reading import logits_of
+from dualtta.models.shortcuts import LONE, NONE, Shortcuts, find
 from dualtta.models.statistics import Normalising, Statistics
 from dualtta.speed import SPEEDS, Speed
 from dualtta.views.base import Draws, FeatureView, InputView
@@ -80,7 +81,7 @@ class Net:
         with self._lent(filled) as own:
             output, maps = self._run(x, lone, self._passes.whole, self._laid_out(own), names)
         self.forwarded += size
-        logits = self._checked(output, filled.shape[0], x)
+        logits = logits_of(output, self._read, filled.shape[0], x.shape)
         if filled is x:
             return logits, maps
         return logits[:size], {name: z[:size] for name, z in maps.items()}
@@ -95,7 +96,7 @@ class Net:
             with self._lent(few) as below:
                 output = self._run(x, lone, self._passes.above, name, below, filled)
             self.forwarded += size
-            part_logits = self._checked(output, filled.shape[0], x)
+            part_logits = logits_of(output, self._read, filled.shape[0], x.shape)
             logits.append(part_logits if filled is part else part_logits[:size])
         return torch.cat(logits) if len(logits) > 1 else logits[0]
 
@@ -120,7 +121,7 @@ class Net:
         self.forwarded += len(x)
         if observed is None:
             raise ValueError(f"the forward pass does not reach the layer {name!r}: name another with layer=")
-        return self._checked(output, len(own), x)[: len(x)], observed
+        return logits_of(output, self._read, len(own), x.shape)[: len(x)], observed
 
     def alter(self, view: InputView, x: Tensor, draws: Draws) -> Tensor:
         """What the view makes of a whole batch."""
@@ -169,7 +170,7 @@ class Net:
         self.micro_batch = None  # in parts, nobody would influence anybody
         try:
             with torch.no_grad(), torch.random.fork_rng([x.device] if x.is_cuda else []):
-                found = self._find(x, names)
+                found = find(self, x, names)
         finally:
             self.forwarded, self.micro_batch, self._passes = before, micro, passes
             buffers.assign({})
@@ -177,31 +178,6 @@ class Net:
             raise ValueError("micro_batch= needs a model whose samples do not influence each other, and here they do")
         self._found[x.shape[1:]] = found & self._found.get(x.shape[1:], found)
         self._largest[x.shape[1:]] = len(x)
-
-    def _find(self, x: Tensor, names: set[str]) -> Shortcuts:
-        logits, maps = self.tapped(x, names)
-        if maps.keys() != names:
-            logits, maps = self.tapped(x, names)  # now it is known whose output is overwritten
-
-        half, few = len(x) // 2, x[:2]
-
-        def steady() -> bool:
-            return agree(self(few), self(few), closely=True)  # no noise, nothing counted
-
-        def free() -> bool:
-            loudness = torch.tensor([0, 3, -1]).repeat(len(x))[: len(x)].to(x)  # nobody's may be felt by another
-            company = x.roll(1, 0) * loudness.reshape(-1, *[1] * (x.ndim - 1))
-            first, last = self(torch.cat([x[:half], company[half:]])), self(torch.cat([company[:half], x[half:]]))
-            felt = not agree(torch.cat([first[:half], last[half:]]), logits, closely=True)
-            return not felt and all(agree(self(x[:size]), logits[:size]) for size in {1, 2, 3, half})
-
-        def starts() -> bool:
-            same = (agree(self.above(name, z, 0.5 * x), logits, closely=True) for name, z in maps.items())
-            return maps.keys() == names and all(same)
-
-        if not holds(steady):
-            return NONE
-        return Shortcuts(independent=not self.coupled() and holds(free), above=holds(starts))
 
     def compile(self, views: Iterable[FeatureView], size: int) -> None:
         """From now on the passes are compiled, where that was asked for, on a first batch of this size."""
@@ -286,30 +262,6 @@ class Net:
             channel = channel_axis(self._module(name), z)
             self._layouts[key] = channel, prefix_tokens(self.model, z) if z.ndim == 3 and channel == -1 else 0
         return self._layouts[key]
-
-    def _checked(self, output: Any, size: int, x: Tensor) -> Tensor:
-        try:
-            logits = self._read(output) if self._read else output
-        except (LookupError, AttributeError, TypeError) as error:  # what reading the wrong output raises
-            kind, said = type(output).__name__, repr(error).split("\n")[0]
-            raise ValueError(f"logits= does not fit the model's output, which is of type {kind}: {said}") from error
-        if not isinstance(logits, Tensor) or not logits.is_floating_point():
-            found = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
-            raise ValueError(
-                f"the model returns {found}, not logits: pass logits=, a function of its output, "
-                "such as logits=lambda out: out['logits']"
-            )
-        if logits.ndim != 2 or logits.shape[0] != size:
-            raise ValueError(
-                f"for a batch of shape {tuple(x.shape)} the model returns shape {tuple(logits.shape)}, not (B, C) logits: "
-                "give a batch (one image: x[None]), or pass logits=, a function of the model's output"
-            )
-        if logits.shape[1] < 2:
-            raise ValueError(
-                "the model returns one logit a sample; entropy needs two classes or more. A binary model with one logit z: "
-                "logits=lambda z: torch.cat([torch.zeros_like(z), z], 1)"
-            )
-        return logits
 
 
 def _restyled(
