@@ -14,9 +14,9 @@ import numpy as np
 
 from dualtta import records
 from dualtta.files import write_bytes
+from dualtta.flaws import believed, flaw
 from dualtta.metrics import Column, summarise
 from dualtta.records import COLUMNS, Record
-from dualtta.sound import believed, flaw
 
 DECIMALS = 2
 

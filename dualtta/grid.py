@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from dualtta import records
 from dualtta.data.registry import DATASETS, needs_root, open_dataset
+from dualtta.flaws import believed
 from dualtta.presence import Presence, present
-from dualtta.sound import believed
 from dualtta.streams import make_scenario
 
 if TYPE_CHECKING:

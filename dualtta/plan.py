@@ -5,10 +5,10 @@ import time
 from statistics import median
 from typing import Any
 
+from dualtta.flaws import unfit
 from dualtta.grid import Cell, Place, distinct, open_source, pending, sources, title
 from dualtta.records import read_all
 from dualtta.running import Plan
-from dualtta.sound import unfit
 from dualtta.streams import make_scenario
 from dualtta.validation import validate
 

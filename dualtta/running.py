@@ -9,13 +9,13 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
+from dualtta.flaws import believed
 from dualtta.grid import Cell, Notice, Place, distinct, note_failure, pending, sources, title
 from dualtta.launch import LAUNCHERS, Task
 from dualtta.naming import nearest
 from dualtta.planned import leave_plan
 from dualtta.presence import Presence, present, sweep
 from dualtta.records import Record
-from dualtta.sound import believed
 from dualtta.validation import validate
 
 Plan = list[Cell] | Generator[list[Cell], list[Record], None]  # one stage, or stages that learn from those before them

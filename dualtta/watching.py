@@ -9,10 +9,10 @@ from statistics import median
 from typing import Any
 
 from dualtta import records
+from dualtta.flaws import unfit
 from dualtta.planned import Planned, read_plans
 from dualtta.presence import Presence, at_work
 from dualtta.running import overview
-from dualtta.sound import unfit
 
 BEST_BY = ("accuracy", "mean_of_groups", "worst_group")
 Kind = tuple[str, ...]
@@ -98,7 +98,7 @@ class Watcher:
                 if records.is_done(folder):
                     here.add(key)
                     if key not in self._records:
-                        self._records[key] = sound(folder)
+                        self._records[key] = checked(folder)
                 elif (folder / "failed").is_file():
                     failed[key] = (folder / "failed").read_text().strip(), (folder / "failed").stat().st_mtime
             except ValueError as error:
@@ -108,7 +108,7 @@ class Watcher:
         return {key: record for key, record in self._records.items() if key in here}, notes, failed
 
 
-def sound(folder: Path) -> records.Record:
+def checked(folder: Path) -> records.Record:
     """The record in a folder; a ValueError where it cannot be believed, or something that is shown is missing from it."""
     record = records.read(folder)
     if why := unfit(record):

@@ -62,7 +62,7 @@ def _equal(found: Any, wanted: str) -> bool:
 def records_of(side: Side) -> list[Record]:
     """All results of a side; a ValueError where there are none, or where one cannot be believed."""
     if (side.folder / "cell.json").is_file() or (side.folder / "done").is_file():
-        from dualtta.sound import flaw
+        from dualtta.flaws import flaw
 
         record = read(side.folder)
         why = flaw(record)
