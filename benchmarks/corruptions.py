@@ -15,7 +15,7 @@ import cv2  # noqa: E402
 import numpy as np  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
 
-from dualtta.corruptions import CORRUPTIONS, corrupt, find_frost, rng_for  # noqa: E402
+from dualtta.data.corruptions import CORRUPTIONS, corrupt, find_frost, rng_for  # noqa: E402
 
 WANTED = 60  # images a second at 224
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dualtta.core import Memory, Method, Probe, Selection
+from dualtta.method import Memory, Method, Probe, Selection
 from dualtta.methods.deyo import DeYO
 from dualtta.methods.deyo_dual import DeYODual
 from dualtta.methods.dualtta import DualTTA

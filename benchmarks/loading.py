@@ -17,10 +17,10 @@ import torch
 from PIL import Image
 
 from dualtta.data import Dataset, Preprocess, load
-from dualtta.data.folders import Folder
+from dualtta.data.datasets.folders import Folder
 from dualtta.data.preprocess import PREPROCESS
-from dualtta.data.recognise import recognise
-from dualtta.streams import make_scenario
+from dualtta.data.verify.recognise import recognise
+from dualtta.streams.scenarios import make_scenario
 
 torch.set_num_threads(1)
 KINDS = {"JPEG": "jpg", "PNG": "png", "WEBP": "webp"}

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 import dualtta
-from dualtta.models.small import resnet_tiny, resnet_tiny_gn
 from dualtta.speed import Speed
 from dualtta.testing import Counting
+from dualtta.zoo.small import resnet_tiny, resnet_tiny_gn
 
 # The methods as they are, equations and all, by settings that select whatever comes, or nobody.
 SETTINGS: dict[str, dict[str, dict[str, Any]]] = {

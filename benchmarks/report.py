@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dualtta import records
-from dualtta.grid import Cell, title
-from dualtta.metrics import Column, summarise
+from dualtta.bench.cell import Cell, title
+from dualtta.records import format as records
+from dualtta.records.metrics import Column, summarise
 
 METHODS = ("source", "tent", "sar", "eata", "deyo", "dualtta")
 CORRUPTIONS = ("gaussian_noise", "defocus_blur", "snow", "contrast", "jpeg_compression")

@@ -11,11 +11,11 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from dualtta.commands.table import table
+from dualtta.bench.benchmarks import Options, imagenet
+from dualtta.bench.cell import Place
+from dualtta.bench.run import run_plan
+from dualtta.cli.table import table
 from dualtta.device import pick_device
-from dualtta.grid import Place
-from dualtta.running import run_plan
-from dualtta.setups import Options, imagenet
 
 
 def main() -> None:

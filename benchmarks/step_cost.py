@@ -42,9 +42,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import dualtta
 import dualtta.adapter
-from dualtta.models.statistics import Statistics, check_statistics
-from dualtta.models.zoo import MODELS
+from dualtta.model.batchnorm import Statistics, check_statistics
 from dualtta.speed import SPEEDS
+from dualtta.zoo.registry import MODELS
 
 NETS = ("resnet50", "resnet50_gn", "vit_base_patch16_224")
 HEADS = {"images_per_second": "images/s", "ratio": "x plain", "memory_mib": "MiB"}

@@ -11,28 +11,28 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dualtta.adapter import Adapter
     from dualtta.collapse import CollapseWarning
-    from dualtta.core import Method, Probe, Selection, Step
     from dualtta.fisher import Fisher, estimate_fisher
+    from dualtta.method import Method, Probe, Selection, Step
     from dualtta.methods import METHODS
     from dualtta.speed import Speed
     from dualtta.views import VIEWS
-    from dualtta.wiring import adapt
+    from dualtta.wrap import adapt
 
 __version__ = "0.1.0"
 
 # Imported on first use: `dualtta --help` must not wait for torch.
 _HOMES = {
-    "adapt": "wiring",
+    "adapt": "wrap",
     "Adapter": "adapter",
     "CollapseWarning": "collapse",
     "Fisher": "fisher",
     "estimate_fisher": "fisher",
     "METHODS": "methods",
-    "Method": "core",
-    "Probe": "core",
-    "Selection": "core",
+    "Method": "method",
+    "Probe": "probe",
+    "Selection": "method",
     "Speed": "speed",
-    "Step": "core",
+    "Step": "method",
     "VIEWS": "views",
 }
 
@@ -54,7 +54,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "theory":
-        return import_module("dualtta.theory")
+        return import_module("dualtta.paper.theory")
     if name not in _HOMES:
         raise AttributeError(f"module 'dualtta' has no attribute {name!r}")
     return getattr(import_module(f"dualtta.{_HOMES[name]}"), name)

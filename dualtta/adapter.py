@@ -11,14 +11,14 @@ from torch import Tensor, nn
 
 from dualtta import state
 from dualtta.collapse import ADVICE, CHECK_EVERY, CollapseWarning, collapsing, compare, suspicious, watch
-from dualtta.core import Memory, Method, Probe, Selection, Step
 from dualtta.inputs import PROBABILITIES, Sound, are_shares
+from dualtta.method import Memory, Method, Probe, Selection, Step
 from dualtta.methods import method_name, settings
-from dualtta.models.momentum import Momentum, Undo
-from dualtta.models.net import Net
-from dualtta.models.weights import NonFinite, Weights, like
-from dualtta.naming import nearest
-from dualtta.updates import Look
+from dualtta.model.forward import Net
+from dualtta.model.momentum import Momentum, Undo
+from dualtta.model.parameters import NonFinite, Weights, like
+from dualtta.optim import Look
+from dualtta.plugins import nearest
 from dualtta.views import Draws, FeatureView
 
 KIND = "dualtta-adapter"

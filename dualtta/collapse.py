@@ -9,7 +9,7 @@ import math
 import torch
 from torch import Tensor
 
-from dualtta.core import Memory
+from dualtta.method import Memory
 
 WINDOW = 128  # samples over which the present is averaged
 ENOUGH = 32  # samples before anything is said

@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-from dualtta import label_shift
 from dualtta.adapter import Adapter
-from dualtta.core import Method, Step, entropy
 from dualtta.fisher import estimate_fisher
+from dualtta.method import Method, Step, entropy
 from dualtta.methods import METHODS, make_method
 from dualtta.methods.deyo import DeYO
 from dualtta.methods.dualtta import DualTTA
 from dualtta.methods.eata import EATA
 from dualtta.methods.sar import SAR
+from dualtta.streams import label_shift
 from dualtta.views import VIEWS, PatchShuffle, Style
-from dualtta.wiring import adapt
+from dualtta.wrap import adapt
 
 Arrays = dict[str, NDArray[Any]]
 LOGITS, OTHERS = 1e-6, 1e-8  # how far float64 may be off
@@ -49,7 +49,7 @@ class Verdict:
 
 def check_folder(folder: str | Path, progress: Callable[[list[Any]], Any] = iter) -> list[dict[str, Any]]:
     """Verdicts on all that the folder holds, as plain dicts: case, ok, worst, why."""
-    from dualtta.corruptions.conformance import check as check_corruptions  # it needs Verdict from here
+    from dualtta.data.corruptions.conformance import check as check_corruptions  # it needs Verdict from here
 
     folder = Path(folder)
     listing = folder / "methods" / "cases.json"

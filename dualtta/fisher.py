@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from dualtta import state
 
 if TYPE_CHECKING:
-    from dualtta.core import Memory
+    from dualtta.method import Memory
 
 PREFIX = "fisher."
 KIND = "dualtta-fisher"
@@ -60,8 +60,8 @@ def estimate_fisher(
     With `cache`, a file that fits the model, its adapted parameters and `origin` is read instead; one that does not is an
     error, never silently replaced. `wiring` is what `adapt` takes (`parameters`, `statistics`, `logits`, ...).
     """
-    from dualtta.core import widen
-    from dualtta.wiring import adapt
+    from dualtta.method import widen
+    from dualtta.wrap import adapt
 
     adapter = adapt(model, "eata", **wiring)
     weights, net = adapter.weights, adapter.net

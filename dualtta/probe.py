@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Generator, Tensor
 
-from dualtta.entropies import WeightedEntropy, entropy, widen
+from dualtta.losses import WeightedEntropy, entropy, widen
 from dualtta.views.base import Draws, FeatureView, InputView, View
 
 if TYPE_CHECKING:
-    from dualtta.models.net import Net
-    from dualtta.models.weights import Weights
+    from dualtta.model.forward import Net
+    from dualtta.model.parameters import Weights
 
 Memory = Mapping[str, Tensor]
 Drop = Literal["absolute", "relative"]

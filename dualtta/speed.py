@@ -10,7 +10,7 @@ fast      compiled, in bfloat16
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dualtta.naming import nearest
+from dualtta.plugins import nearest
 
 
 @dataclass(frozen=True)

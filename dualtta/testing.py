@@ -23,10 +23,10 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dualtta.adapter import Adapter
-from dualtta.core import Method, Step
+from dualtta.method import Method, Step
 from dualtta.methods import make_method
-from dualtta.models.norms import affine_names, norm_layers
-from dualtta.wiring import adapt
+from dualtta.model.norms import affine_names, norm_layers
+from dualtta.wrap import adapt
 
 Check = Callable[[Method, nn.Module, Sequence[Tensor]], None]
 

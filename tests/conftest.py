@@ -7,8 +7,8 @@ import pytest
 import torch
 from grids import small_grid
 
-from dualtta.grid import Place
-from dualtta.running import run_plan
+from dualtta.bench.cell import Place
+from dualtta.bench.run import run_plan
 
 torch.set_num_threads(1)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what runs behind it, and children inherit it

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from dualtta.grid import Cell
-from dualtta.setups import Options, Setup
+from dualtta.bench.benchmarks import Options, Setup
+from dualtta.bench.cell import Cell
 
 
 def small_grid(limit=96, **options) -> list[Cell]:

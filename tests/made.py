@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dualtta import records
-from dualtta.metrics import summarise
+from dualtta.records import format as records
+from dualtta.records.metrics import summarise
 
 
 def rows_of(samples: int, seed: int, *, accuracy: float = 0.7, domains: int = 1, groups: int = 0, classes: int = 4, looks=True):

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dualtta import records
-from dualtta.grid import Cell, title
-from dualtta.metrics import summarise
-from dualtta.setups import Options, Setup
+from dualtta.bench.benchmarks import Options, Setup
+from dualtta.bench.cell import Cell, title
+from dualtta.records import format as records
+from dualtta.records.metrics import summarise
 
 GROUPS = ("0 red", "0 green", "1 red", "1 green")
 CLASSES = {"pacs": 7, "office_home": 65, "imagenet_c": 1000}

@@ -4,14 +4,14 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from dualtta.experiments import EXPERIMENTS
-from dualtta.grid import Cell
+from dualtta.bench.benchmarks import Options
+from dualtta.bench.cell import Cell
+from dualtta.bench.experiments import EXPERIMENTS
 from dualtta.report.gather import gather
 from dualtta.report.table import Table, Value
 from dualtta.report.tables import build_tables
-from dualtta.setups import Options
 
-RECORDS = Path(__file__).parent / "records"
+RECORDS = Path(__file__).parent / "recorded"
 DEMO, UNWELL = RECORDS / "demo", RECORDS / "unwell"
 LEVELS = {
     "source": 0.5,

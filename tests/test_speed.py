@@ -10,8 +10,8 @@ from torch import nn
 
 import dualtta
 from dualtta.conformance import check_case, read_cases
-from dualtta.entropies import WeightedEntropy, entropy
-from dualtta.models.shortcuts import agree
+from dualtta.losses import WeightedEntropy, entropy
+from dualtta.model.shortcuts import agree
 from dualtta.speed import SPEEDS, Speed, find_speed
 from dualtta.testing import Counting, run, same, same_step, small_net, small_stream
 

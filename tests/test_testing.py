@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import dualtta
-from dualtta.core import Method, Selection, entropy_objective
+from dualtta.method import Method, Selection, entropy_objective
 from dualtta.testing import (
     check_holds_no_state,
     check_leaves_no_hook,

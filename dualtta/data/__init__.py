@@ -4,8 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dualtta.data.base import Dataset
-    from dualtta.data.corrupted import Corrupted
+    from dualtta.data.datasets.base import Dataset
+    from dualtta.data.datasets.corrupted import Corrupted
     from dualtta.data.loading import Batch, load
     from dualtta.data.preprocess import Preprocess
     from dualtta.data.registry import DATASETS, open_dataset
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 # Imported on first use: the command line reaches into this package and must not wait for torch.
 _HOMES = {
     "Batch": "loading",
-    "Corrupted": "corrupted",
+    "Corrupted": "datasets.corrupted",
     "DATASETS": "registry",
-    "Dataset": "base",
+    "Dataset": "datasets.base",
     "Preprocess": "preprocess",
     "load": "loading",
     "open_dataset": "registry",

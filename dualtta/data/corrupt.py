@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from dualtta import __version__
-from dualtta.corruptions import (
+from dualtta.data.corruptions import (
     CORRUPTIONS,
     SEVERITIES,
     FrostSource,

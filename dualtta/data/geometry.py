@@ -5,7 +5,7 @@ import math
 import numpy as np
 from PIL import Image
 
-from dualtta.data.base import Picture
+from dualtta.data.datasets.base import Picture
 from dualtta.data.images import LARGEST
 
 

@@ -19,9 +19,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
-from dualtta.data.base import Dataset, Ints
+from dualtta.data.datasets.base import Dataset, Ints
 from dualtta.data.preprocess import Preprocess
-from dualtta.streams import Stream
+from dualtta.streams.scenarios import Stream
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from dualtta.data.base import Dataset, Picture
+from dualtta.data.datasets.base import Dataset, Picture
 from dualtta.data.geometry import as_image, fit
 
 INTERPOLATIONS = {

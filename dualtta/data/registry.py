@@ -5,14 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dualtta.data.base import Dataset
-from dualtta.data.cifar import Cifar10, cifar10_c
-from dualtta.data.colored_mnist import ColoredMnist
-from dualtta.data.digits import ColoredDigits, Digits, digits_c
-from dualtta.data.folders import Folder, OfficeHome, Pacs
-from dualtta.data.imagenet import ImageNet, imagenet_c
-from dualtta.data.waterbirds import Waterbirds
-from dualtta.naming import nearest, plug_in
+from dualtta.data.datasets.base import Dataset
+from dualtta.data.datasets.cifar import Cifar10, cifar10_c
+from dualtta.data.datasets.colored_mnist import ColoredMnist
+from dualtta.data.datasets.digits import ColoredDigits, Digits, digits_c
+from dualtta.data.datasets.folders import Folder, OfficeHome, Pacs
+from dualtta.data.datasets.imagenet import ImageNet, imagenet_c
+from dualtta.data.datasets.waterbirds import Waterbirds
+from dualtta.plugins import nearest, plug_in
 
 DATASETS: dict[str, Callable[..., Dataset]] = {
     "colored_mnist": ColoredMnist,

@@ -8,13 +8,13 @@ from typing import Any
 
 from torch import nn
 
-from dualtta.core import Method
 from dualtta.data.preprocess import Preprocess
+from dualtta.method import Method
 from dualtta.methods import METHODS, make_method
-from dualtta.models.checkpoint import file_hash
-from dualtta.models.zoo import PRETRAINED, open_model
-from dualtta.source import load_source
-from dualtta.source.card import CARD, MODEL
+from dualtta.train import load_source
+from dualtta.train.card import CARD, MODEL
+from dualtta.zoo.checkpoint import file_hash
+from dualtta.zoo.registry import PRETRAINED, open_model
 
 
 @dataclass(frozen=True)

@@ -1,42 +1,39 @@
-"""Methods by name. One paper, one file; methods of other packages come in by the entry point `dualtta.methods`."""
+"""Methods by name: one paper, one file. Every file of this folder is found by itself; methods of other packages come in by the
+entry point `dualtta.methods`."""
 
 import dataclasses
+from collections.abc import Iterator
+from importlib import import_module
 from inspect import isabstract
+from pkgutil import iter_modules
 from typing import Any
 
-from dualtta.core import Method
-from dualtta.methods.deyo import DeYO
-from dualtta.methods.deyo_dual import DeYODual
-from dualtta.methods.dual_variant import DualVariant
-from dualtta.methods.dualtta import DualTTA
-from dualtta.methods.dualtta_safe import DualTTASafe
-from dualtta.methods.eata import EATA
-from dualtta.methods.eata_dual import EATADual
-from dualtta.methods.norm import Norm
-from dualtta.methods.sar import SAR
-from dualtta.methods.source import Source
-from dualtta.methods.tent import Tent
-from dualtta.naming import nearest, plug_in
+from dualtta.method import Method
+from dualtta.plugins import nearest, plug_in
+from dualtta.studies.dual_variant import DualVariant
 from dualtta.views import VIEWS, View
-
-METHODS: dict[str, type[Method]] = {
-    "source": Source,
-    "norm": Norm,
-    "tent": Tent,
-    "eata": EATA,
-    "sar": SAR,
-    "deyo": DeYO,
-    "dualtta": DualTTA,
-    "dualtta_safe": DualTTASafe,
-    "eata_dual": EATADual,
-    "deyo_dual": DeYODual,
-    "dual_variant": DualVariant,
-}
 
 
 def is_method(kind: Any) -> bool:
     """Whether it is a class of methods that could be made."""
     return isinstance(kind, type) and issubclass(kind, Method) and not isabstract(kind)
+
+
+def _own() -> Iterator[type[Method]]:
+    """The methods of this folder: every class with a name of its own."""
+    for module in iter_modules(__path__):
+        for kind in vars(import_module(f"{__name__}.{module.name}")).values():
+            here = is_method(kind) and kind.__module__ == f"{__name__}.{module.name}"
+            if here and "name" in vars(kind):
+                yield kind
+
+
+def _by_date(kind: type[Method]) -> tuple[bool, str, str]:
+    return kind.learns(), kind.published, kind.name
+
+
+METHODS: dict[str, type[Method]] = {kind.name: kind for kind in sorted(_own(), key=_by_date)}
+METHODS["dual_variant"] = DualVariant
 
 
 plug_in(METHODS, "method", lambda found: is_method(found) and bool(found()))  # its defaults are what `dualtta list` shows

@@ -1,16 +1,21 @@
 """DeYO with the paper's dual strategy: confident samples that do not need the shape have their entropy maximised."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
-from dualtta.core import Memory, Probe, Selection, entropy_objective, within
+from dualtta.method import Appearance, Memory, Probe, Selection, entropy_objective, within
 from dualtta.methods.deyo import DeYO
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeYODual(DeYO):
     """D+ as in DeYO; D-: confident, and PLPD below half its threshold."""
+
+    name: ClassVar[str] = "deyo_dual"
+    title: ClassVar[str] = "DeYO with D-"
+    appearance: ClassVar[Appearance | None] = Appearance("#9467bd", ">", "-", "|||")
 
     lam: float = within(0.5, 0)
 

@@ -1,10 +1,11 @@
 """DualTTA: dual strategies for test-time adaptation, as printed."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
-from dualtta.core import Drop, Memory, Method, Probe, Reduction, Selection, entropy_objective, one_of, within
+from dualtta.method import Appearance, Drop, Memory, Method, Probe, Reduction, Selection, entropy_objective, one_of, within
 from dualtta.views import PatchShuffle, Style, View
 
 
@@ -15,6 +16,11 @@ class DualTTA(Method):
     Entropy is minimised over D+ and maximised over D-. A filter that is off is no criterion any more; its drop still
     weighs the samples.
     """
+
+    name: ClassVar[str] = "dualtta"
+    title: ClassVar[str] = "DualTTA"
+    published: ClassVar[str] = "2026-06"
+    appearance: ClassVar[Appearance | None] = Appearance("#0072b2", "o", "-")
 
     spare: float = within(0.25, 0, 1)
     alter: View = PatchShuffle()

@@ -3,14 +3,19 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from dualtta.core import one_of, within
-from dualtta.methods.dual_variant import DualVariant
-from dualtta.models.statistics import Statistics
+from dualtta.method import Appearance, one_of, within
+from dualtta.model.batchnorm import Statistics
+from dualtta.studies.dual_variant import DualVariant
 
 
 @dataclass(frozen=True, kw_only=True)
 class DualTTASafe(DualVariant):
     """DualTTA by blended statistics, in cautious steps that lean back to the source, none while predictions are unusual."""
+
+    name: ClassVar[str] = "dualtta_safe"
+    title: ClassVar[str] = "Safe DualTTA"
+    published: ClassVar[str] = "2026-06"
+    appearance: ClassVar[Appearance | None] = Appearance("#1b2a8f", "o", "--", "oo", "circle-open")
 
     # BatchNorm by 0.3 of the batch and 0.7 of the source: few samples are a poor estimate, and the source's still holds in part
     statistics: ClassVar[Statistics] = 0.3

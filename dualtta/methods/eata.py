@@ -4,14 +4,17 @@ The Fisher term needs source-like data once, before the stream: see `dualtta.est
 paper's ETA.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from dualtta.core import Memory, Method, Probe, Selection, entropy_objective, within
 from dualtta.fisher import fisher_in
+from dualtta.method import Appearance, Memory, Method, Probe, Selection, entropy_objective, within
+from dualtta.protocols import Protocol, Situation
 
 AVERAGE = "average"  # n, the moving average of the selected samples' predictions
 
@@ -20,10 +23,23 @@ AVERAGE = "average"  # n, the moving average of the selected samples' prediction
 class EATA(Method):
     """Minimise the entropy of samples that are reliable (low entropy) and not redundant (unlike the average prediction)."""
 
+    name: ClassVar[str] = "eata"
+    title: ClassVar[str] = "EATA"
+    paper: ClassVar[str] = "https://arxiv.org/abs/2204.02610"
+    published: ClassVar[str] = "2022-04"
+    appearance: ClassVar[Appearance | None] = Appearance("#009e73", "^", "--", "///")
+    published_rates: ClassVar[Mapping[str, tuple[float, float]]] = {"own": (2.5e-4, 1e-3)}
+    fisher_samples: ClassVar[int] = 2000
+
     ent0: float = within(0.4, 0)  # Ent0 of the weight, as a share of ln C
     tau_ent: float | None = within(None, 0)  # the entropy threshold, as a share of ln C; None: ent0
     epsilon: float = within(0.05, 0, 1)  # 0.05 for ImageNet, 0.4 for ten classes
     fisher_alpha: float = within(2000.0, 0)  # 2000 for ImageNet, 1 for CIFAR-10
+
+    @classmethod
+    def settings_for(cls, at: Situation, protocol: Protocol = "paper") -> dict[str, Any]:
+        few = {"epsilon": 0.4, "fisher_alpha": 1.0} if at.classes <= 10 else {"epsilon": 0.05, "fisher_alpha": 2000.0}
+        return {**super().settings_for(at, protocol), **few}
 
     def reliable(self, probe: Probe) -> Tensor:
         tau_ent = self.ent0 if self.tau_ent is None else self.tau_ent

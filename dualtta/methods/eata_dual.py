@@ -1,16 +1,21 @@
 """EATA with the paper's dual strategy: reliable but redundant samples have their entropy maximised."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
-from dualtta.core import Memory, Probe, Selection, entropy_objective, within
+from dualtta.method import Appearance, Memory, Probe, Selection, entropy_objective, within
 from dualtta.methods.eata import EATA
 
 
 @dataclass(frozen=True, kw_only=True)
 class EATADual(EATA):
     """D+ as in EATA; D-: reliable, and more than 3/2 epsilon like the average prediction."""
+
+    name: ClassVar[str] = "eata_dual"
+    title: ClassVar[str] = "EATA with D-"
+    appearance: ClassVar[Appearance | None] = Appearance("#66a61e", "<", "-", "\\\\//")
 
     lam: float = within(0.5, 0)
 

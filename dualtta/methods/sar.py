@@ -4,13 +4,15 @@ Unlike the published code, recovery clears the moving average for good, its thre
 nothing is selected takes no step.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 
-from dualtta.core import Memory, Method, Probe, Selection, within
-from dualtta.updates import Sharpen
+from dualtta.method import Appearance, Memory, Method, Probe, Selection, within
+from dualtta.optim import Sharpen
+from dualtta.protocols import Protocol, Situation
 
 EMA = "ema"  # the moving average of the entropy at the climbed weights
 
@@ -19,11 +21,24 @@ EMA = "ema"  # the moving average of the entropy at the climbed weights
 class SAR(Method):
     """Minimise the entropy of reliable samples, and its sharpness; return to the source when entropy is suspiciously low."""
 
+    name: ClassVar[str] = "sar"
+    title: ClassVar[str] = "SAR"
+    paper: ClassVar[str] = "https://arxiv.org/abs/2302.12400"
+    published: ClassVar[str] = "2023-02"
+    appearance: ClassVar[Appearance | None] = Appearance("#d55e00", "D", "-.", "xxx")
+    published_rates: ClassVar[Mapping[str, tuple[float, float]]] = {"own": (2.5e-4, 1e-3)}
+
     pointwise: ClassVar[bool] = True
     spare: float = within(0.25, 0, 1)
     ent0: float = within(0.4, 0)  # the entropy threshold, as a share of ln C
     rho: float = within(0.05, 0)  # how far SAM climbs
     recovery: float = within(0.2, 0)  # below this moving average (in nats) the model is reset
+
+    @classmethod
+    def learning_rate(cls, at: Situation, protocol: Protocol = "paper") -> float:
+        """The authors double their rate for single images."""
+        rate = super().learning_rate(at, protocol)
+        return 2 * rate if protocol == "own" and at.batch_size == 1 else rate
 
     @property
     def update(self) -> Sharpen:

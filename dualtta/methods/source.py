@@ -5,13 +5,17 @@ from typing import ClassVar
 
 import torch
 
-from dualtta.core import Memory, Method, Probe, Selection
-from dualtta.models.statistics import Statistics
+from dualtta.method import Appearance, Memory, Method, Probe, Selection
+from dualtta.model.batchnorm import Statistics
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source(Method):
     """Predicts, and never changes anything."""
+
+    name: ClassVar[str] = "source"
+    title: ClassVar[str] = "No adapt"
+    appearance: ClassVar[Appearance | None] = Appearance("#8a8a8a", "x", ":", symbol="x-thin-open")
 
     statistics: ClassVar[Statistics] = "source"
 

@@ -1,16 +1,24 @@
 """Tent: fully test-time adaptation by entropy minimization (https://arxiv.org/abs/2006.10726)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
 
-from dualtta.core import Memory, Method, Probe, Selection
+from dualtta.method import Appearance, Memory, Method, Probe, Selection
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tent(Method):
     """Minimise the mean entropy of the whole batch, by all norm layers."""
+
+    name: ClassVar[str] = "tent"
+    title: ClassVar[str] = "Tent"
+    paper: ClassVar[str] = "https://arxiv.org/abs/2006.10726"
+    published: ClassVar[str] = "2020-06"
+    appearance: ClassVar[Appearance | None] = Appearance("#e69f00", "s", "--", "\\\\\\")
+    published_rates: ClassVar[Mapping[str, tuple[float, float]]] = {"own": (2.5e-4, 1e-3)}
 
     needs: ClassVar[Literal["selected", "everybody"]] = "everybody"
 

@@ -55,7 +55,7 @@ def make_report(
     `root` is the folder of the data, for the page's images. `notice` hears of records as they are checked, then of figures,
     which are drawn in so many processes: a script that asks for several needs `if __name__ == "__main__"`.
     """
-    from dualtta.naming import nearest
+    from dualtta.plugins import nearest
     from dualtta.report.gather import gather
     from dualtta.report.tables import build_tables
 

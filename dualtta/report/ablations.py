@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from dualtta.paper.reported import reported
 from dualtta.report.benches import SHIFTS, Placed, variants
 from dualtta.report.commands import command
 from dualtta.report.labels import OWN, OWN_NOTE, WORDS, changes, label, name
 from dualtta.report.layouts import Column, column_value, numbered, titled
-from dualtta.report.paper import reported
 from dualtta.report.table import Row, Table, Value
 from dualtta.report.values import Notes, flag_best, value
 

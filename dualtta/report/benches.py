@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dualtta.data.published import CORRUPTIONS, OFFICE_HOME, PACS
+from dualtta.paper.reported import BACKBONES
 from dualtta.report.context import context
 from dualtta.report.gather import Collected, Metric, Setting
 from dualtta.report.labels import changes, label, rank
-from dualtta.report.paper import BACKBONES
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dualtta.data.published import CORRUPTIONS
-from dualtta.metrics import Column
+from dualtta.records.metrics import Column
 from dualtta.report.benches import by_number
 from dualtta.report.digest import Digest, digest_all
 from dualtta.report.gather import Setting, number

@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dualtta.flaws import flaw
-from dualtta.records import Record, read_all
+from dualtta.records.format import Record, read_all
+from dualtta.records.verification import flaw
 
 # of a summary: its name, several names that lead into it, as ("domains", "photo"), or a function of it
 Metric = str | tuple[str, ...] | Callable[[dict[str, Any]], float | None]

@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from dualtta.protocols import Situation, family, settings_of
+from dualtta.method import Method
+from dualtta.methods import METHODS
+from dualtta.protocols import Situation
 from dualtta.report.gather import Setting
-from dualtta.report.paper import METHODS as NAMES
+from dualtta.zoo.registry import layer_norm_only
 
-ORDER = ("source", "norm", "tent", "sar", "eata", "eata_dual", "deyo", "deyo_dual", "dualtta")  # the paper's, with ours between
 OWN = "own rate"
 OWN_NOTE = f"{OWN}: the learning rate of the authors' code; the other rows have the paper's one rate for all"
 WORDS: dict[tuple[str, Any], str] = {
@@ -22,12 +23,12 @@ def name(method: str) -> str:
     >>> name("source"), name("norm"), name("mine")
     ('No adapt', 'BN statistics', 'mine')
     """
-    return {**NAMES, "norm": "BN statistics", "dualtta_safe": "Safe DualTTA"}.get(method, method)
+    return vars(METHODS[method]).get("title", method) if method in METHODS else method
 
 
 def rank(method: str) -> tuple[int, str]:
     """Where a method stands in a table; those of others come last, by name."""
-    return (ORDER.index(method), "") if method in ORDER else (len(ORDER), method)
+    return ([*METHODS].index(method), "") if method in METHODS else (len(METHODS), method)
 
 
 def follows_own(setting: Setting) -> bool:
@@ -69,15 +70,23 @@ def _protocol(setting: Setting, protocol: Any) -> dict[str, Any]:
     size = setting.stream.get("batch_size", 64)
     at = Situation(
         setting.dataset,
-        family(setting.model),
+        _layer_norm_only(setting.model),
         len(setting.about["classes"]),
         setting.scenario != "mild",
         size if isinstance(size, int) else 64,
     )
-    return settings_of(setting.method, at, protocol)
+    kind = METHODS.get(setting.method)
+    return kind.settings_for(at, protocol) if kind else {"lr": Method.learning_rate(at, protocol)}
 
 
 def _close(one: Any, other: Any) -> bool:
     if isinstance(one, int | float) and isinstance(other, int | float):
         return abs(one - other) <= 1e-12 * max(abs(one), abs(other))
     return bool(one == other)
+
+
+def _layer_norm_only(model: str) -> bool:
+    try:
+        return layer_norm_only(model)
+    except ValueError:  # another package's model that is not installed here
+        return False

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from dualtta.data.published import CORRUPTIONS
+from dualtta.paper.reported import BACKBONES, Reported, reported
 from dualtta.report.benches import SHIFTS, Placed, bench_of, labels_of, variants
 from dualtta.report.commands import command
 from dualtta.report.gather import Metric
 from dualtta.report.labels import OWN, OWN_NOTE, name
-from dualtta.report.paper import BACKBONES, Reported, reported
 from dualtta.report.table import Row, Table, Value
 from dualtta.report.values import Notes, flag_best, value
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dualtta.metrics import Column
-from dualtta.records import Record, read
+from dualtta.records.format import Record, read
+from dualtta.records.metrics import Column
 from dualtta.report.gather import gather
 from dualtta.report.paired import Pair
 
@@ -62,7 +62,7 @@ def _equal(found: Any, wanted: str) -> bool:
 def records_of(side: Side) -> list[Record]:
     """All results of a side; a ValueError where there are none, or where one cannot be believed."""
     if (side.folder / "cell.json").is_file() or (side.folder / "done").is_file():
-        from dualtta.flaws import flaw
+        from dualtta.records.verification import flaw
 
         record = read(side.folder)
         why = flaw(record)

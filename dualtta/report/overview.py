@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from dualtta.files import write_bytes
+from dualtta.methods import METHODS
+from dualtta.paper.reported import reported
 from dualtta.protocols import Protocol
 from dualtta.report.gather import Setting
 from dualtta.report.labels import changes, follows_own, name, rank
-from dualtta.report.paper import reported
 from dualtta.report.places import place_key
 
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
-NOTHING = ("source", "norm")  # have no learning rate: the same under either protocol
 
 
 @dataclass
@@ -97,7 +97,7 @@ def benches(settings: Iterable[Setting], protocol: Protocol = "own", methods: Se
     """Benchmarks with every method at its protocol's settings; whatever was set otherwise is another table's."""
     found: dict[tuple[str, str, str, int], Bench] = {}
     for setting in settings:
-        own = setting.method in NOTHING or follows_own(setting) == (protocol == "own") or not _two_rates(setting)
+        own = follows_own(setting) == (protocol == "own") or not _two_rates(setting)
         if changes(setting) or not own or (methods and setting.method not in methods):
             continue
         repeats = int(setting.stream.get("repeats", 1))
@@ -116,9 +116,7 @@ def _place(key: tuple[str, str, str, int]) -> tuple[object, ...]:
 
 def _two_rates(setting: Setting) -> bool:
     """Whether the protocols differ for this method."""
-    from dualtta.protocols import BASELINES
-
-    return setting.method in BASELINES
+    return setting.method in METHODS and bool(METHODS[setting.method].published_rates)
 
 
 def to_markdown(settings: Iterable[Setting], protocol: Protocol = "own", methods: Sequence[str] = ()) -> str:

@@ -122,11 +122,11 @@ def repeat(run: Digest) -> str:
         "fisher": cell.get("fisher"),
     }
     lines = [f"    {key}={value!r}," for key, value in settings.items() if value not in (None, {}, "")]
-    imports = ["from pathlib import Path", "from dualtta.grid import Cell, Place, run_cell, run_source"]
+    imports = ["from pathlib import Path", "from dualtta.bench.cell import Cell, Place, run_cell, run_source"]
     before: list[str] = []
     after = ["print(run_cell(cell, place) or place.folder(cell))"]
     if isinstance(source, dict) and isinstance(source.get("recipe"), dict):
-        imports += ["from dualtta.source import Source", "from dualtta.source.recipes import Recipe"]
+        imports += ["from dualtta.train import Source", "from dualtta.train.recipes import Recipe"]
         recipe = ", ".join(f"{key}={_tuple(value)!r}" for key, value in source["recipe"].items())
         start = str(source.get("weights"))
         if start.startswith("sha256:"):

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from dualtta.metrics import Column
+from dualtta.records.metrics import Column
 
 Z = 1.959963984540054  # of 95 %
 POINTS = 100.0

@@ -1,8 +1,8 @@
 """All tables of a report, from what was gathered: the paper's layouts first, then everything else."""
 
+from dualtta.paper.claims import claims_table
 from dualtta.report import ablations, layouts
 from dualtta.report.benches import SHIFTS, Placed, place
-from dualtta.report.claims import claims_table
 from dualtta.report.cost import cost
 from dualtta.report.gather import Collected
 from dualtta.report.generic import by_place, other_settings

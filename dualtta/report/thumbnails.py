@@ -13,7 +13,7 @@ from dualtta.report.digest import Digest
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from dualtta.data.base import Dataset
+    from dualtta.data.datasets.base import Dataset
 
 LONGEST = 112  # pixels of a side
 MOST = 8  # comparisons that get images
@@ -90,8 +90,8 @@ def gallery(title: str, run: Digest, root: Path | None) -> Gallery:
 
 
 def open_again(run: Digest, root: Path | None) -> "Dataset":
+    from dualtta.bench.cell import Place
     from dualtta.data.registry import open_dataset
-    from dualtta.grid import Place
 
     chosen = dict(run.cell["cell"]["dataset"])
     name = chosen.pop("name")

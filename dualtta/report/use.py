@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dualtta.paper.reported import BACKBONES, Reported, reported
 from dualtta.report.benches import SHIFTS, Placed, bench_of, title_of, variants
 from dualtta.report.gather import Metric, Setting, number
 from dualtta.report.labels import changes, label, rank
 from dualtta.report.layouts import AS_IT_IS, Column, method_table, numbered, titled
-from dualtta.report.paper import BACKBONES, Reported, reported
 from dualtta.report.places import place_name
 from dualtta.report.table import Row, Table, Value
 from dualtta.report.values import Notes, value

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from dualtta.paper.reported import Reported
 from dualtta.report.context import remarks
 from dualtta.report.gather import Metric, Setting
-from dualtta.report.paper import Reported
 from dualtta.report.table import Row, Value
 
 PERCENT = 100.0

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dualtta.files import write_bytes
+from dualtta.methods import METHODS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,17 +34,20 @@ class Ink:
     line: str  # plotly's dash
 
 
-INKS = {
-    "source": Ink("#8a8a8a", "x", ":", "", "x-thin-open", "dot"),
-    "norm": Ink("#56b4e9", "v", "-.", "...", "triangle-down", "dashdot"),
-    "tent": Ink("#e69f00", "s", "--", "\\\\\\", "square", "dash"),
-    "sar": Ink("#d55e00", "D", "-.", "xxx", "diamond", "dashdot"),
-    "eata": Ink("#009e73", "^", "--", "///", "triangle-up", "dash"),
-    "eata_dual": Ink("#66a61e", "<", "-", "\\\\//", "triangle-left", "solid"),
-    "deyo": Ink("#cc79a7", "P", "--", "---", "cross", "dash"),
-    "deyo_dual": Ink("#9467bd", ">", "-", "|||", "triangle-right", "solid"),
-    "dualtta": Ink("#0072b2", "o", "-", "", "circle", "solid"),
-    "dualtta_safe": Ink("#1b2a8f", "o", "--", "oo", "circle-open", "dash"),
+DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}  # matplotlib's, plotly's
+SYMBOLS = {  # plotly's names of matplotlib's markers
+    "x": "x-thin-open",
+    "v": "triangle-down",
+    "s": "square",
+    "D": "diamond",
+    "^": "triangle-up",
+    "<": "triangle-left",
+    "P": "cross",
+    ">": "triangle-right",
+    "o": "circle",
+    "h": "hexagon",
+    "*": "star",
+    "p": "pentagon",
 }
 OTHERS = (
     Ink("#b8a000", "h", ":", "oo", "hexagon", "dot"),
@@ -83,10 +87,10 @@ def ink(method: str) -> Ink:
     >>> ink("dualtta").color, ink("mine") == ink("mine")
     ('#0072b2', True)
     """
-    return INKS.get(method) or OTHERS[zlib.crc32(method.encode()) % len(OTHERS)]
-
-
-DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}  # matplotlib's, plotly's
+    look = vars(METHODS[method]).get("appearance") if method in METHODS else None
+    if look is None:
+        return OTHERS[zlib.crc32(method.encode()) % len(OTHERS)]
+    return Ink(look.color, look.marker, look.dash, look.hatch, look.symbol or SYMBOLS[look.marker], DASHES[look.dash])
 
 
 def inks(methods: Iterable[str]) -> list[Ink]:

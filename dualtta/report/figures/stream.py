@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtta.metrics import Column
+from dualtta.records.metrics import Column
 from dualtta.report.comparisons import Comparison, Entry
 from dualtta.report.figures.look import headline, inks, sheet, wrap
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dualtta.methods import METHODS
 from dualtta.report.comparisons import Comparison, Spread
 from dualtta.report.figures.look import RIGHT, UNUSED, WRONG, headline, sheet, wrap
 
@@ -15,7 +16,6 @@ CAPTION = (
     "How many samples each method adapts on. Rightly used: a correct prediction made surer (D+) or an incorrect one made less "
     "sure (D-). Mean and deviation over seeds; methods that select no samples are left out."
 )
-IDLE = ("source", "norm")  # select nobody, by definition
 A_PAGE = 6
 
 
@@ -43,7 +43,7 @@ def collect(comparisons: Sequence[Comparison]) -> list[Use]:
         bars = []
         for entry in comparison.entries:
             used, right = entry.over_seeds("adapt"), entry.over_seeds("corr_adapt")
-            if entry.method in IDLE or used is None or right is None:
+            if (entry.method in METHODS and not METHODS[entry.method].learns()) or used is None or right is None:
                 continue
             wrong = Spread.of([run.summary["adapt"] - run.summary["corr_adapt"] for run in entry.runs])
             bars.append(Bar(entry.label, entry.method, right, wrong, used))

@@ -1,0 +1,1 @@
+"""Grids of cells: what runs, where, and how it is evaluated."""

@@ -1,0 +1,3 @@
+"""The command line."""
+
+from dualtta.cli.parser import main as main

@@ -1,0 +1,79 @@
+"""`dualtta adapt`: what the command line runs. Everything else is imported late, so that --help answers at once."""
+
+import json as jsonlib
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def adapt(
+    *,
+    weights: str,
+    images: Path,
+    model: str | None = None,
+    out: Path = Path("predictions.csv"),
+    classes: str | None = None,
+    method: str = "dualtta_safe",
+    set: list[str] = [],  # noqa: B006 (read only)
+    lr: float | None = None,
+    batch_size: int = 64,
+    state: Path | None = None,
+    resume: bool = False,
+    save_every: float = 5.0,
+    device: str | None = None,
+    seed: int = 0,
+    speed: str = "safe",
+    json: bool = False,
+) -> int:
+    """Adapt a model of your own over a folder of unlabelled images; predictions go to a CSV as they are made.
+
+    Args:
+        weights: A safetensors or .pt file of the model's weights, a folder that `dualtta train` made, or `pretrained`.
+        images: The folder; images in its subfolders count too, in sorted order.
+        model: A name that `dualtta list` shows, or timm:NAME; needed unless the weights come from `dualtta train`.
+        out: The CSV: path, class, name, confidence, entropy, d_plus, d_minus, error.
+        classes: How many, or a file with a class name a line; unless told, as many as the weights have.
+        method: A name that `dualtta list` shows.
+        set: Settings of the method, such as reduction=mean tau_sp=0.5.
+        lr: Learning rate; unless told, 1e-4 for nets with LayerNorm alone, else 5e-4.
+        batch_size: Images that are predicted, then adapted on, together.
+        state: Where the adapted state goes; unless told, beside the CSV, ending in .safetensors.
+        resume: Go on where the last run stopped.
+        save_every: Seconds between two saves of the state.
+        device: cpu, cuda, cuda:1, ...; unless told, the first GPU where there is one.
+        seed: Of the method's random draws.
+        speed: naive, safe (savings that change no result); on a GPU half (bfloat16), compiled, or fast (both).
+        json: Print a summary as JSON.
+    """
+    from dualtta.deploy import adapt_folder
+    from dualtta.deploy.interruption import Interruption
+    from dualtta.deploy.model import open_deployed, parse_method
+    from dualtta.device import pick_device
+    from dualtta.wrap import adapt as make_adapter
+
+    chosen, place = parse_method(method, set), pick_device(device)
+    deployed = open_deployed(model, weights, classes)
+    adapter = make_adapter(deployed.model.to(place), chosen, lr=lr, seed=seed, copy=False, speed=speed)
+    with Interruption() as interruption:
+        summary: dict[str, Any] = adapt_folder(
+            adapter,
+            deployed.preprocess,
+            images,
+            out,
+            state=state,
+            names=deployed.names,
+            origin=deployed.origin,
+            batch_size=batch_size,
+            resume=resume,
+            save_every=save_every,
+            device=place,
+            stop=interruption,
+        )
+    if json:
+        print(jsonlib.dumps(summary, indent=2))
+    else:
+        bad = f", {summary['unreadable']} unreadable" if summary["unreadable"] else ""
+        print(f"{summary['done']} of {summary['images']} images{bad}: {summary['csv']}, {summary['state']}")
+    if summary["interrupted"]:
+        print("dualtta: interrupted; --resume goes on from here", file=sys.stderr)
+    return interruption.code if summary["interrupted"] else 0

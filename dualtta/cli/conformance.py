@@ -1,0 +1,32 @@
+"""`dualtta conformance`: golden vectors."""
+
+import json as jsonlib
+from pathlib import Path
+
+
+def conformance(dir: Path, json: bool = False) -> int:
+    """Replay golden vectors and report the worst error of each case; exits with 1 where a case is off.
+
+    Args:
+        dir: A folder with methods/cases.json, corruptions.npz or label_shift_*.npy.
+        json: Print [{"case", "ok", "worst", "why"}] instead of a table.
+    """
+    if not dir.is_dir():
+        raise ValueError(f"there is no folder {dir}")
+    from rich.console import Console
+    from rich.progress import track
+
+    from dualtta.cli.table import table
+    from dualtta.conformance import check_folder
+
+    quiet = Console(stderr=True)
+    silent = not quiet.is_terminal
+    verdicts = check_folder(dir, lambda cases: track(cases, "replaying", console=quiet, transient=True, disable=silent))
+    if json:
+        print(jsonlib.dumps(verdicts, indent=2))
+    else:
+        worst = [("" if v["worst"] is None else f"{v['worst']:.1e}") for v in verdicts]
+        rows = [[v["case"], "ok" if v["ok"] else "OFF", w, v["why"]] for v, w in zip(verdicts, worst, strict=True)]
+        table(["case", "", "worst error", "why"], rows)
+        print(f"{sum(v['ok'] for v in verdicts)} of {len(verdicts)} ok")
+    return 0 if all(v["ok"] for v in verdicts) else 1

@@ -1,0 +1,112 @@
+"""`dualtta data ...`: what the command line runs. Everything else is imported late."""
+
+import json as jsonlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+
+def check(path: str, json: bool = False) -> int:
+    """Tell which dataset a folder holds, whether it is whole, and what to do; reads every image, writes nothing.
+
+    Args:
+        path: The folder.
+        json: Print {"path", "ok", "datasets"} instead of tables.
+    """
+    from dualtta.data.verify.show import show_check
+
+    return show_check(path, json)
+
+
+def prepare(src: str, dst: str) -> int:
+    """Turn archives as published (or a folder of them) into a folder that the datasets are read from.
+
+    Args:
+        src: A zip or tar archive, or a folder with archives, with MNIST's idx files or with CIFAR-10's batches.
+        dst: The folder to make; it must not be there yet.
+    """
+    from dualtta.data.verify.show import show_prepare
+
+    return show_prepare(src, dst)
+
+
+def corrupt(
+    src: Path,
+    dst: Path,
+    corruptions: tuple[str, ...] = ("all",),
+    severities: tuple[str, ...] = ("1", "2", "3", "4", "5"),
+    seed: int = 2024,
+    size: str = "224",
+    frost: Path | None = None,
+    workers: int = 0,
+    json: bool = False,
+) -> int:
+    """Write an image folder corrupted, as ImageNet-C: DST/<corruption>/<severity>/<class>/<name>.JPEG. Run again, it goes on.
+
+    Args:
+        src: A folder of images, by class or not.
+        dst: The folder to write, outside SRC. Its corrupt.json keeps the settings; one run at a time.
+        corruptions: Names, by spaces or commas; all is the 15 of ImageNet-C.
+        severities: Of 1 to 5, by spaces or commas.
+        seed: Of the random draws; an image's also depend on its place in the sorted list.
+        size: 224 scales the shorter side to 256 and cuts 224 x 224 out of the middle; other sizes alike; keep changes nothing.
+        frost: A folder with frost1.png to frost5.jpg; else an installed imagecorruptions' textures; else drawn ones.
+        workers: Processes; 0 is one a core.
+        json: Print {"written", "skipped", "unreadable", "frost"} instead of a line.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from dualtta.data.corrupt import Made, Recipe, corrupt_folder
+    from dualtta.data.corrupt import prepare as list_images
+    from dualtta.data.corruptions import CORRUPTIONS, find_frost
+    from dualtta.data.workers import cores
+
+    if workers < 0:
+        raise ValueError(f"there cannot be {workers} workers: take 1 or more, or 0 for one a core")
+    names = _words(corruptions)
+    recipe = Recipe(
+        source=src,
+        target=dst,
+        corruptions=tuple(CORRUPTIONS) if names == ["all"] else tuple(dict.fromkeys(names)),
+        severities=tuple(dict.fromkeys(_number(word, "severity") for word in _words(severities))),
+        seed=seed,
+        size="keep" if size == "keep" else _number(size, "size"),
+        frost=frost,
+    )
+    images = list_images(recipe)
+    written = skipped = 0
+    columns = (TextColumn("corrupting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=len(images) * len(recipe.copies))
+
+        def done(made: Made) -> None:
+            nonlocal written, skipped
+            written, skipped = written + made.written, skipped + made.skipped
+            bar.advance(task, len(recipe.copies))
+
+        unreadable = corrupt_folder(recipe, images, workers or cores(), done)
+    for made in unreadable:
+        print(f"dualtta: {made.image} cannot be read: {made.error}", file=sys.stderr)
+    origin = find_frost(frost).origin if "frost" in recipe.corruptions else None
+    if json:
+        names = [made.image for made in unreadable]
+        print(jsonlib.dumps({"written": written, "skipped": skipped, "unreadable": names, "frost": origin}, indent=2))
+    else:
+        frosted = f"; frost: {origin}" if origin else ""
+        print(f"{written} written, {skipped} already there, {len(unreadable)} of {len(images)} images unreadable{frosted}")
+    return 1 if unreadable else 0
+
+
+def _words(values: tuple[str, ...]) -> list[str]:
+    return [word for value in values for word in value.split(",") if word]
+
+
+def _number(word: str, what: str) -> int:
+    try:
+        return int(word)
+    except ValueError:
+        raise ValueError(f"the {what} {word!r} is not a whole number") from None
+
+
+COMMANDS: dict[str, Callable[..., int]] = {"check": check, "prepare": prepare, "corrupt": corrupt}

@@ -1,0 +1,131 @@
+"""The command line: each command is a function of `dualtta.cli`, and imports late, so that --help answers at once."""
+
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dualtta.cli.adapt import adapt
+from dualtta.cli.compact import compact
+from dualtta.cli.compare import compare
+from dualtta.cli.conformance import conformance
+from dualtta.cli.data import COMMANDS as DATA
+from dualtta.cli.list import list_
+from dualtta.cli.report import report
+from dualtta.cli.results import results
+from dualtta.cli.run import run
+from dualtta.cli.train import train
+from dualtta.cli.watch import watch
+from dualtta.paper.diagnose_command import diagnose
+from dualtta.studies.accept_command import accept
+from dualtta.studies.study_command import study
+
+if TYPE_CHECKING:
+    from jsonargparse import ArgumentParser
+
+Command = Callable[..., int]
+COMMANDS: dict[str, Command | dict[str, Command]] = {
+    "list": list_,
+    "train": train,
+    "run": run,
+    "watch": watch,
+    "report": report,
+    "compare": compare,
+    "study": study,
+    "accept": accept,
+    "compact": compact,
+    "results": results,
+    "adapt": adapt,
+    "diagnose": diagnose,
+    "data": DATA,
+    "conformance": conformance,
+}
+GROUPS = {"data": "Work on datasets on disk: check, prepare, corrupt."}
+
+
+def main(args: list[str] | None = None) -> int:
+    """Run a command. Bad input is one line on stderr and exit code 2."""
+    from jsonargparse import ArgumentError
+
+    try:
+        chosen = _parser().parse_args(args)
+        command, settings = COMMANDS[chosen.subcommand], chosen[chosen.subcommand]
+        if isinstance(command, dict):
+            command, settings = command[settings.subcommand], settings[settings.subcommand]
+        return command(**settings.as_dict())
+    except (ArgumentError, ValueError, OSError) as error:
+        if isinstance(error, BrokenPipeError):  # the reader of our output left, as `head` does
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        print(f"dualtta: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("dualtta: interrupted", file=sys.stderr)
+        return 130
+
+
+def _parser() -> "ArgumentParser":
+    from jsonargparse import ArgumentParser
+
+    from dualtta import __version__
+
+    parser = ArgumentParser(
+        prog="dualtta",
+        version=__version__,
+        exit_on_error=False,
+        description="Test-time adaptation for any image classifier: DualTTA, its baselines, and the tools to study them.",
+    )
+    _add_commands(parser, COMMANDS)
+    return parser
+
+
+def _add_commands(parser: "ArgumentParser", functions: Mapping[str, Command | dict[str, Command]]) -> None:
+    """Each function as a subcommand, a dict of functions as a group of them."""
+    from jsonargparse import ArgumentParser
+
+    commands = parser.add_subcommands(title="commands", metavar="COMMAND")
+    for name, function in functions.items():
+        summary = GROUPS[name] if isinstance(function, dict) else first_line(function)
+        command = ArgumentParser(exit_on_error=False, description=summary)
+        commands.add_subcommand(name, command, help=summary)
+        if isinstance(function, dict):
+            _add_commands(command, function)
+            continue
+        for key, spec in inspect.signature(function).parameters.items():
+            _add_argument(command, spec, _help_of(function, key))
+
+
+def _add_argument(command: "ArgumentParser", spec: inspect.Parameter, help: str) -> None:
+    """A flag for what defaults to False, several words for lists, an option for what has a default or is keyword-only."""
+    option = f"--{spec.name.replace('_', '-')}"
+    if spec.default is False:
+        command.add_argument(option, action="store_true", help=help)
+    elif isinstance(spec.default, tuple):
+        command.add_argument(option, nargs="+", type=str, default=list(spec.default), help=help)
+    elif spec.annotation == list[Path]:
+        command.add_argument(spec.name, nargs="+", type=Path, metavar=spec.name.upper().removesuffix("S"), help=help)
+    elif spec.annotation == list[str]:
+        command.add_argument(option, nargs="+", action="extend", default=[], metavar="KEY=VALUE", help=help)
+    elif spec.default is not spec.empty:
+        command.add_argument(option, type=spec.annotation, default=spec.default, help=help)
+    elif spec.kind is spec.KEYWORD_ONLY:
+        command.add_argument(option, type=spec.annotation, required=True, help=help)
+    else:
+        command.add_argument(spec.name, type=spec.annotation, help=help)
+
+
+def _help_of(function: Command, parameter: str) -> str:
+    """What the docstring's Args section says of a parameter."""
+    found = re.search(rf"^ +{parameter}: (.+)$", function.__doc__ or "", re.MULTILINE)
+    return found.group(1) if found else ""
+
+
+def first_line(thing: Any) -> str:
+    return (thing.__doc__ or "").strip().split("\n")[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

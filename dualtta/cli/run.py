@@ -1,0 +1,231 @@
+"""`dualtta run`: an experiment from its name to its records and a table."""
+
+import json as jsonlib
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def run(
+    experiment: str,
+    root: Path | None = None,
+    out: Path | None = None,
+    seeds: str = "2024,2025,2026",
+    methods: str | None = None,
+    datasets: str | None = None,
+    protocol: str = "paper",
+    limit: int | None = None,
+    repeats: int = 1,
+    batch_size: int = 64,
+    backbone: str | None = None,
+    weights: str = "pretrained",
+    models: Path | None = None,
+    recipe: list[str] = [],  # noqa: B006 (read only)
+    candidate: list[str] = [],  # noqa: B006 (read only)
+    speed: str = "safe",
+    launcher: str = "local",
+    jobs: int | None = None,
+    device: str | None = None,
+    workers: int | None = None,
+    json: bool = False,
+) -> int:
+    """Run an experiment's grid of cells; what is done is kept, so the same command resumes.
+
+    Args:
+        experiment: Its name; `dualtta list` shows them all.
+        root: The folder of your data; DUALTTA_DATA unless told.
+        out: The folder of the results; results/EXPERIMENT unless told.
+        seeds: Numbers, separated by commas.
+        methods: Names, separated by commas; the experiment's own unless told.
+        datasets: Names, separated by commas; the experiment's own unless told.
+        protocol: "paper" (one learning rate for all) or "own" (each baseline's own).
+        limit: At most so many samples of a domain; marked in every output.
+        repeats: Passes over the same images, for a longer stream; marked in every output.
+        batch_size: Samples in a batch.
+        backbone: A model instead of the paper's.
+        weights: A file below the data folder, or "pretrained" for the hub's.
+        models: The folder of source models, for several runs to share; OUT/models unless told.
+        recipe: Changes to the training of source models, such as epochs=30 batch_size=256.
+        candidate: Settings of the variant that `candidates` and `held-out` try, and of all in studies, such as marginal=10.
+        speed: naive, safe (savings that change no result); on a GPU half (bfloat16), compiled, or fast (both).
+        launcher: local, processes, ray, or dry (shows the plan and its time).
+        jobs: Cells at a time; as many as there are GPUs or cores unless told.
+        device: cpu or cuda; cuda where there is one unless told.
+        workers: Processes that decode images for a cell.
+        json: Print the table as JSON.
+    """
+    from dualtta.bench.benchmarks import Options
+    from dualtta.bench.cell import Place
+    from dualtta.bench.experiments import EXPERIMENTS, NOTES, plan_of, without_effect
+    from dualtta.bench.launchers import default_jobs
+    from dualtta.bench.outdated import said
+    from dualtta.bench.plan import show_plan
+    from dualtta.bench.run import overview, run_plan
+    from dualtta.deploy.model import parse_settings
+    from dualtta.device import pick_device
+    from dualtta.plugins import nearest
+
+    if experiment not in EXPERIMENTS:
+        raise ValueError(f"there is no experiment {experiment!r}; {nearest(experiment, EXPERIMENTS)}")
+    folder = os.environ.get("DUALTTA_DATA")
+    root = root or (Path(folder) if folder else None)
+    if root is not None and not root.is_dir():
+        raise ValueError(f"there is no folder {root}: name the folder of your data with --root")
+    if models is not None and models.exists() and not models.is_dir():
+        raise ValueError(f"{models} is no folder: name a folder for source models with --models")
+    _at_least(1, "jobs", jobs)
+    _at_least(0, "workers", workers)
+    on = device if device and launcher == "ray" else str(pick_device(device))  # a cluster may have what this machine has not
+    place = Place(out or Path("results", experiment), root, on, 1, _workers(workers, on), models)
+    options = Options(
+        seeds=tuple(_numbers("seeds", seeds)),
+        methods=_names(methods),
+        datasets=_names(datasets),
+        protocol=protocol,  # type: ignore[arg-type]
+        limit=limit,
+        repeats=repeats,
+        recipe=parse_settings(recipe),
+        candidate=parse_settings(candidate) or None,
+        batch_size=batch_size,
+        backbone=backbone,
+        weights=weights,
+        speed=speed,
+        root=root,
+    )
+    _check(options)
+    plan = plan_of(experiment, options)
+    if not plan:
+        raise ValueError(f"{experiment} has no cell with these options; others of --datasets, --methods, --backbone may")
+    for name in without_effect(experiment, options):
+        print(f"dualtta: --{name.replace('_', '-')} changes no cell of {experiment}: it is the same without", file=sys.stderr)
+    jobs = jobs or default_jobs(place.device)
+    if launcher == "dry":
+        return show_plan(plan, place, jobs, json)
+    result = run_plan(plan, place, launcher, jobs)
+    rows = overview(result.records)
+    if json:
+        about = {"out": str(place.out), "computed": result.computed, "skipped": result.skipped, "failed": result.failed}
+        print(jsonlib.dumps({**about, "rows": rows}, indent=2))
+    else:
+        show(rows)
+        if experiment in NOTES:
+            print(NOTES[experiment])
+        print(f"{result.computed} cells computed, {result.skipped} were there already; records in {place.out}")
+        print(look_at(place.out, root, made=experiment in REPORTED and bool(result.records)))
+    for line in said(result.records):
+        print(f"dualtta: {line}", file=sys.stderr)
+    for title, reason in result.failed.items():
+        print(f"dualtta: failed: {title}: {reason}", file=sys.stderr)
+    return 1 if result.failed else 0
+
+
+REPORTED = ("demo",)  # experiments that end with their report
+
+
+def look_at(out: Path, root: Path | None, made: bool) -> str:
+    """Where to go on from here: the page of the report, made now, or the command that makes it."""
+    if not made:
+        return f"`dualtta report {shlex.quote(str(out))}` makes tables, figures and a page of them"
+    from dualtta.cli.progress import progress
+    from dualtta.report import make_report
+
+    with progress("making the report") as notice:
+        report = make_report([out], notice=notice, root=root)
+    return f"{len(report.tables)} tables and the figures are in {report.out}\nthe page: {report.page}"
+
+
+COLUMNS = {
+    "accuracy": "accuracy",
+    "mean_of_groups": "mean of groups",
+    "worst_group": "worst group",
+    "adapt": "used",
+    "corr_adapt": "used rightly",
+}
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    """A table for each dataset, model and scenario: methods below each other, in per cent, mean and deviation over seeds."""
+    from dualtta.cli.table import table
+
+    tables: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        tables.setdefault(heading(row), []).append(row)
+    for title, group in tables.items():
+        columns = [key for key in COLUMNS if any(row[key] is not None for row in group)]
+        lines = [
+            [method(row), "" if row["lr"] is None else f"{row['lr']:g}", *(percent(row[c]) for c in columns)] for row in group
+        ]
+        table(["method", "lr", *(COLUMNS[column] for column in columns)], lines, title)
+
+
+def heading(row: dict[str, Any]) -> str:
+    """What a table is about; a subset is marked as one."""
+    which = "+".join(map(str, [*(row["choices"].get("corruptions") or []), *(row["domains"] or [])]))
+    seeds = f"{row['seeds']} seed{'s' if row['seeds'] > 1 else ''}"
+    passes = f" ({row['repeats']} passes over the same images)" if row["repeats"] > 1 else ""
+    size = f"{row['samples']:,} samples{' (a subset)' if row['subset'] else ''}{passes}, {seeds}"
+    return f"{row['dataset']}{' ' + which if which else ''}, {row['model']}, {row['scenario']}: {size}"
+
+
+def method(row: dict[str, Any]) -> str:
+    settings = ", ".join(f"{key}={value}" for key, value in row["settings"].items())
+    return f"{row['method']}{f' ({settings})' if settings else ''}{', collapsed' if row['collapsed'] else ''}"
+
+
+def percent(value: dict[str, float] | None) -> str:
+    return "" if value is None else f"{100 * value['mean']:.1f} ± {100 * value['std']:.1f}"
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    return tuple(part.strip() for part in text.split(",") if part.strip()) if text else None
+
+
+def _numbers(what: str, text: str) -> list[int]:
+    try:
+        found = [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise ValueError(f"{what} are whole numbers separated by commas, such as 2024,2025, not {text!r}") from error
+    return found
+
+
+def _check(options: Any) -> None:
+    from dualtta.data.registry import DATASETS
+    from dualtta.methods import METHODS
+    from dualtta.plugins import nearest
+    from dualtta.protocols import PROTOCOLS
+    from dualtta.speed import SPEEDS
+    from dualtta.train.recipes import recipe_for
+    from dualtta.zoo.registry import find_model
+
+    for what, names, known in (("method", options.methods, METHODS), ("dataset", options.datasets, DATASETS)):
+        for name in names or ():
+            if name not in known:
+                raise ValueError(f"there is no {what} {name!r}; {nearest(name, known)}")
+    if options.protocol not in PROTOCOLS:
+        raise ValueError(f"there is no protocol {options.protocol!r}; {nearest(options.protocol, PROTOCOLS)}")
+    if options.speed not in SPEEDS:
+        raise ValueError(f"there is no speed {options.speed!r}; {nearest(options.speed, SPEEDS)}")
+    for name in ("limit", "repeats", "batch_size"):
+        _at_least(1, name, getattr(options, name))
+    for seed in options.seeds:
+        if not 0 <= seed < 2**32:
+            raise ValueError(f"a seed is a whole number from 0 to {2**32 - 1}, not {seed}")
+    if options.backbone is not None:
+        find_model(options.backbone)
+    recipe_for("", "", **{"validation": "any", **options.recipe})  # each by itself: whether they fit is known by the dataset
+
+
+def _at_least(least: int, name: str, value: int | None) -> None:
+    if value is not None and value < least:
+        raise ValueError(f"{name.replace('_', '-')} must be at least {least}, not {value}")
+
+
+def _workers(wanted: int | None, device: str) -> int:
+    """Decoding beside a GPU pays; beside a CPU that is busy with the model it does not."""
+    if wanted is not None:
+        return wanted
+    from dualtta.data.loading import default_workers
+
+    return default_workers() if device.startswith("cuda") else 0

@@ -1,1 +1,0 @@
-"""What the command line runs, a file a command."""

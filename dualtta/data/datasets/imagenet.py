@@ -1,0 +1,109 @@
+"""ImageNet's validation images, and ImageNet-C (https://arxiv.org/abs/1903.12261) from disk or drawn from them."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from dualtta.data.datasets.base import Dataset, Picture, Pixels
+from dualtta.data.datasets.corrupted import Corrupted, corruption_domains
+from dualtta.data.geometry import fit
+from dualtta.data.published import CORRUPTIONS, KINDS, class_names, wnids
+from dualtta.data.verify.tree import FileDataset, folders_of, images_of, needs_folder
+
+
+class ImageNet(FileDataset):
+    """ImageNet's validation images, in one folder a class, named by WordNet id or by class index."""
+
+    name = "imagenet"
+
+    def __init__(self, root: str | Path) -> None:
+        root = validation_home(needs_folder(root))
+        files, labels = labelled_files(root, root)
+        super().__init__(root, files, labels, class_names(), domains=("validation",))
+
+
+class PublishedImageNetC(FileDataset):
+    """ImageNet-C from its authors' files, `<corruption>/<severity>/<class>/`, below noise, blur, weather and digital or not."""
+
+    name = "imagenet_c"
+
+    def __init__(self, root: Path, corruptions: Sequence[str], severities: Sequence[int]) -> None:
+        domains = corruption_domains(corruptions, severities)
+        files: list[str] = []
+        labels: list[int] = []
+        sizes = []
+        for name in corruptions:
+            for severity in severities:
+                found, numbers = labelled_files(root, corruption_home(root, name) / str(severity))
+                files += found
+                labels += numbers
+                sizes.append(len(found))
+        domain = np.repeat(np.arange(len(domains)), sizes)
+        super().__init__(root, files, labels, class_names(), domain=domain, domains=domains)
+
+
+def imagenet_c(
+    root: str | Path,
+    *,
+    corruptions: Sequence[str] = CORRUPTIONS,
+    severities: Sequence[int] = (5,),
+    seed: int = 2024,
+    frost: str | Path | None = None,
+) -> Dataset:
+    """ImageNet-C: 15 corruptions of the validation images, from its authors' files or drawn as they are needed."""
+    root = needs_folder(root)
+    corruption_domains(corruptions, severities)  # refuses unknown names before anything is read
+    if any(corruption_home(root, name).is_dir() for name in CORRUPTIONS):
+        return PublishedImageNetC(root, corruptions, severities)
+    return Corrupted(ImageNet(root), corruptions, severities, seed=seed, frost=frost, prepare=as_published, name="imagenet_c")
+
+
+def as_published(image: Picture) -> Pixels:
+    """ImageNet-C's authors corrupt the central 224 of an image whose shorter side is 256."""
+    return np.asarray(fit(image, size=224, crop=0.875, interpolation=Image.Resampling.BILINEAR))
+
+
+def labelled_files(root: Path, home: Path) -> tuple[list[str], list[int]]:
+    """The images of a folder of class folders, as paths below `root`, and their labels."""
+    if not home.is_dir():
+        raise ValueError(f"{root} lacks {home.relative_to(root)}")
+    files, labels = [], []
+    for folder, label in class_numbers(home).items():
+        images = images_of(home / folder)
+        files += [os.path.join(home.relative_to(root), folder, image) for image in images]
+        labels += [label] * len(images)
+    if not files:
+        raise ValueError(f"{home} holds no images; there must be one folder a class, n01440764 or 0 to 999, with images in it")
+    return files, labels
+
+
+def class_numbers(home: Path) -> dict[str, int]:
+    """The class of each folder: by its WordNet id, or by its number. A part of the classes keeps its numbers."""
+    known = {wnid: number for number, wnid in enumerate(wnids())}
+    numbers = {name: int(name) if name.isdecimal() else known.get(name, -1) for name in folders_of(home)}
+    wrong = [name for name, number in numbers.items() if not 0 <= number < len(known)]
+    if wrong:
+        named = "n01440764, ... or 0 to 999"
+        raise ValueError(f"{home} has folders of no ImageNet class: {', '.join(wrong[:5])}; classes are named {named}")
+    return numbers
+
+
+def corruption_home(root: Path, name: str) -> Path:
+    """Where a corruption lies: in the folder itself, or below its kind."""
+    places = [root / name, *(root / kind / name for kind in KINDS)]
+    return next((place for place in places if place.is_dir()), places[0])
+
+
+def validation_home(root: Path) -> Path:
+    """The folder itself, or its `val` where it is the folder of the whole set."""
+    return root / "val" if (root / "val").is_dir() and not looks_like_classes(root) else root
+
+
+def looks_like_classes(root: Path) -> bool:
+    """Whether all folders here are named as ImageNet's classes are."""
+    names = folders_of(root)
+    known = set(wnids())
+    return bool(names) and all(name in known or (name.isdecimal() and int(name) < len(known)) for name in names)

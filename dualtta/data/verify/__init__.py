@@ -1,0 +1,1 @@
+"""Checking and preparing datasets on disk."""

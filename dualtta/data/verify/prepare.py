@@ -1,0 +1,144 @@
+"""From what people have, archives as published and files as downloaded, to folders that the datasets are read from.
+
+Everything is made in a hidden folder beside the destination and renamed into place at the end: an interrupted run leaves no
+half-made dataset, and nothing that was there is written over.
+"""
+
+import os
+import shutil
+import struct
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from dualtta.data.datasets.arrays import read_idx
+from dualtta.data.datasets.cifar import FOLDER
+from dualtta.data.datasets.colored_mnist import idx_file
+from dualtta.data.verify.archives import SUFFIXES, Entry, check_together, survey, unpack
+from dualtta.data.verify.recognise import MNIST, Found, recognise
+
+IDX = [f"{part}-{what}" for part in ("train", "t10k") for what in ("images-idx3-ubyte", "labels-idx1-ubyte")]
+SPARE = 2**26  # bytes to leave free on the disk
+Progress = Callable[[list[Any]], Iterable[Any]]
+
+
+def prepare(src: str | Path, dst: str | Path, progress: Progress = iter) -> list[Found]:
+    """Make `dst` of an archive, of a folder of archives, or of MNIST's files; returns the datasets that it now holds."""
+    src, dst = Path(src).expanduser(), Path(dst).expanduser()
+    archives = _archives(src)
+    _check_destination(dst)
+    entries = [entry for archive in progress(archives) for entry in survey(archive)]
+    check_together(entries)
+    _check_space(dst, sum(entry.size for entry in entries))
+    work = Path(tempfile.mkdtemp(dir=dst.parent, prefix=f".{dst.name}.part-"))
+    try:
+        content = src
+        if archives:
+            content = work / "content"
+            content.mkdir()
+            unpack(progress(entries), content)
+        # what else lies beside MNIST's files in a folder of the user's own is read where it is, and not ours to move
+        found = [one for one in recognise(content) if archives or one.layout is MNIST]
+        if not found:
+            raise ValueError(f"{src} holds no dataset that is recognised; {_holds(entries)}")
+        made = work / "made"
+        if len(found) == 1:
+            _arrange(found[0], made)
+        for number, one in enumerate(found if len(found) > 1 else []):
+            again = sum(other.layout is one.layout for other in found[:number])
+            _arrange(one, made / f"{one.layout.name}{f'_{again + 1}' if again else ''}")
+        os.replace(made, dst)  # onto an empty folder at most
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return recognise(dst)
+
+
+def leftovers(dst: str | Path) -> list[Path]:
+    """What killed runs towards this destination left behind."""
+    dst = Path(dst).expanduser()
+    return sorted(dst.parent.glob(f".{dst.name}.part-*")) if dst.parent.is_dir() else []
+
+
+def _archives(src: Path) -> list[Path]:
+    """The archives to unpack; none where `src` holds MNIST's files themselves."""
+    if src.is_file():
+        return [src]
+    if not src.is_dir():
+        raise ValueError(f"there is no file or folder {src}")
+    archives = sorted(path for path in src.iterdir() if path.name.lower().endswith(SUFFIXES) and path.is_file())
+    if archives:
+        return archives
+    found = recognise(src)
+    if not found:
+        raise ValueError(f"{src} holds neither an archive ({', '.join(SUFFIXES[:3])}, ...) nor a dataset that is recognised")
+    if all(one.layout is not MNIST or _is_unpacked(one.root) for one in found):
+        titles = ", ".join(one.layout.published.title if one.layout.published else one.layout.name for one in found)
+        raise ValueError(f"{src} is in its layout already ({titles}): use it as it is, or `dualtta data check {src}`")
+    return []
+
+
+def _is_unpacked(root: Path) -> bool:
+    return all((root / "MNIST" / "raw" / name).is_file() for name in IDX[:2])
+
+
+def _check_destination(dst: Path) -> None:
+    if not dst.parent.is_dir():
+        raise ValueError(f"there is no folder {dst.parent} to make {dst.name} in")
+    if dst.is_symlink() or (dst.exists() and not (dst.is_dir() and not any(dst.iterdir()))):
+        raise ValueError(f"{dst} is there already and is not written over: name another folder")
+    if dst.is_dir() and (dst.samefile(os.curdir) or os.path.ismount(dst)):  # a rename cannot put another in its place
+        raise ValueError(f"{dst} is the folder you are in, or where a disk is mounted: name a folder to make in it")
+
+
+def _check_space(dst: Path, size: int) -> None:
+    free = shutil.disk_usage(dst.parent).free
+    if size + SPARE > free:
+        needed, there = f"{size / 2**30:.1f} GiB", f"{free / 2**30:.1f} GiB"
+        raise ValueError(f"{needed} are to be unpacked and {there} are free: make room, or name a folder elsewhere")
+
+
+def _arrange(found: Found, made: Path) -> None:
+    made.parent.mkdir(parents=True, exist_ok=True)
+    ARRANGE.get(found.layout.name, _move)(found.root, made)
+
+
+def _move(root: Path, made: Path) -> None:
+    root.rename(made)
+
+
+def _arrange_mnist(root: Path, made: Path) -> None:
+    """The idx files, unpacked, under the names and in the folder that torchvision looks for."""
+    home = made / "MNIST" / "raw"
+    home.mkdir(parents=True)
+    for name in IDX:
+        try:
+            path = idx_file(root, name)
+        except ValueError:
+            if name in IDX[:2]:
+                raise
+            continue  # the test part is not needed for ColoredMNIST
+        array = read_idx(path)
+        with (home / name).open("wb") as file:
+            file.write(struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape))
+            file.write(array.tobytes())
+
+
+def _arrange_cifar10(root: Path, made: Path) -> None:
+    """Only what is CIFAR's: other datasets may lie beside it."""
+    made.mkdir()
+    home = root if root.name == FOLDER else root / FOLDER
+    if (root / "cifar10.npz").is_file():
+        shutil.copyfile(root / "cifar10.npz", made / "cifar10.npz")
+    else:
+        shutil.copytree(home if home.is_dir() else root, made / FOLDER)
+
+
+ARRANGE: dict[str, Callable[[Path, Path], None]] = {"colored_mnist": _arrange_mnist, "cifar10": _arrange_cifar10}
+
+
+def _holds(entries: list[Entry]) -> str:
+    tops = sorted({entry.path.parts[0] for entry in entries})
+    flat = bool(entries) and all(len(entry.path.parts) == 1 for entry in entries)
+    advice = "images must lie in one folder a class" if flat else "its folders are not those of a known dataset"
+    return f"it holds {', '.join(tops[:5]) or 'nothing'}{', ...' if len(tops) > 5 else ''}: {advice}"

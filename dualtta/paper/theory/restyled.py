@@ -1,0 +1,86 @@
+"""A model whose feature map at one layer can be given another style."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dualtta.method import widen
+from dualtta.model.layout import channel_axis, prefix_tokens
+from dualtta.model.passes import feature_map, replaced
+from dualtta.paper.theory.symbols import Pair, style
+from dualtta.views.style import restyle
+
+Change = Callable[[Tensor], Tensor]  # of a map's patches, (B, C, P)
+
+
+class Restyled:
+    """Forwards batches through a model in evaluation mode, its map at `layer` on the way out changed or looked at."""
+
+    def __init__(self, model: nn.Module, layer: str, read: Callable[[Any], Tensor] | None = None) -> None:
+        self.model, self.layer, self.read = model, layer, read
+        self.module = model.get_submodule(layer)
+
+    def look(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits, and the patches of the map (B, C, P). Differentiable where the parameters are."""
+        seen: list[Tensor] = []
+
+        def keep(patches: Tensor) -> Tensor:
+            seen.append(patches)
+            return patches
+
+        with self._changing(keep, len(x)):
+            logits = self._logits(x)
+        if len(seen) != 1:
+            raise ValueError(f"a forward pass meets the layer {self.layer!r} {len(seen)} times: name another with layer=")
+        return logits, seen[0]
+
+    def logits(self, x: Tensor, old: Pair, new: Pair) -> Tensor:
+        """Logits with the style `old` of the map replaced by `new`; differentiable by `new`."""
+        columns = tuple((u[:, :, None], s[:, :, None]) for u, s in (old, new))
+        with self._changing(lambda patches: restyle(patches.detach(), *columns), len(x)):
+            return self._logits(x)
+
+    def _logits(self, x: Tensor) -> Tensor:
+        output = self.model(x)
+        logits: Tensor = self.read(output) if self.read else output
+        return widen(logits)
+
+    @contextmanager
+    def _changing(self, change: Change, size: int) -> Iterator[None]:
+        def hook(module: nn.Module, args: Any, output: Any) -> Any:
+            return replaced(output, self._through(feature_map(self.layer, output, size), change))
+
+        handle = self.module.register_forward_hook(hook)
+        try:
+            yield
+        finally:
+            handle.remove()
+
+    def _through(self, z: Tensor, change: Change) -> Tensor:
+        channel = channel_axis(self.module, z)
+        prefix = prefix_tokens(self.model, z) if z.ndim == 3 and channel == -1 else 0
+        first = z.movedim(channel, 1)
+        flat = first.flatten(2) if first.ndim > 2 else first[:, :, None]
+        changed = torch.cat([flat[:, :, :prefix], change(flat[:, :, prefix:])], 2)
+        return changed.reshape(first.shape).movedim(1, channel)
+
+
+def check_independent(net: Restyled, x: Tensor) -> None:
+    """A ValueError where a sample's logits depend on the others of its batch: then nothing here is a sample's own."""
+    with torch.no_grad():
+        together, alone = net.look(x)[0][:1], net.look(x[:1])[0]
+    tolerance = 1e3 * torch.finfo(together.dtype).eps * max(float(together.abs().max()), 1.0)
+    if not torch.allclose(together, alone, rtol=0, atol=tolerance):
+        raise ValueError(
+            "the samples of a batch influence each other in this model, and the theory is about one sample at a time: give "
+            "its norm layers fixed statistics"
+        )
+
+
+def style_of(patches: Tensor) -> Pair:
+    """The style of a map, as values to perturb and to differentiate by."""
+    u, s = style(patches.detach())
+    return u.requires_grad_(), s.requires_grad_()

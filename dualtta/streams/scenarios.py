@@ -1,0 +1,204 @@
+"""Scenarios: in what order a dataset is met, in what batches, and where adaptation starts anew.
+
+    stream = make_scenario("imbalanced+mixed", batch_size=1).stream(dataset, seed=2024)
+
+A scenario decides three things on their own, so that they compose: how domains follow each other, how labels are ordered within
+them, and the size of a batch. A stream is what came of it: plain indices, the same for the same seed and settings, saved with
+the run.
+"""
+
+import dataclasses
+import io
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualtta.data.datasets.base import Dataset, Ints
+from dualtta.files import write_bytes
+from dualtta.plugins import nearest
+from dualtta.streams.orders import Dirichlet, LabelShift, Order, Shuffled
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stretch of a stream: what is met, in order, and whether the adapter goes back to the source model before it."""
+
+    domain: str
+    reset: bool
+    indices: Ints
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Segments of batches. `about` holds the settings that made it."""
+
+    segments: tuple[Segment, ...]
+    batch_size: int
+    about: dict[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Samples, counted as often as they are met."""
+        return sum(len(segment.indices) for segment in self.segments)
+
+    def batches(self) -> Iterator[tuple[int, Ints]]:
+        """Every batch's segment and indices; no batch reaches over the end of a segment, the last may be smaller."""
+        for number, segment in enumerate(self.segments):
+            for start in range(0, len(segment.indices), self.batch_size):
+                yield number, segment.indices[start : start + self.batch_size]
+
+    def save(self, path: str | Path) -> None:
+        """Write as npz, all or nothing."""
+        write_bytes(path, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """The npz that `load` reads."""
+        about = {"version": VERSION, "batch_size": self.batch_size, **self.about}
+        buffer = io.BytesIO()
+        np.savez_compressed(
+            buffer,
+            indices=np.concatenate([np.zeros(0, np.int64), *(segment.indices for segment in self.segments)]),
+            lengths=np.array([len(segment.indices) for segment in self.segments], np.int64),
+            resets=np.array([segment.reset for segment in self.segments], bool),
+            domains=np.array([segment.domain for segment in self.segments], np.str_),
+            about=np.array(json.dumps(about)),
+        )
+        return buffer.getvalue()
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Stream":
+        """What `save` wrote; a ValueError where the file is something else."""
+        try:
+            with Path(path).open("rb") as handle, np.load(handle, allow_pickle=False) as file:
+                about = json.loads(str(file["about"]))
+                parts = np.split(file["indices"], np.cumsum(file["lengths"])[:-1])
+                rows = zip(file["domains"].tolist(), file["resets"].tolist(), parts, strict=True)
+                segments = tuple(Segment(domain, reset, indices) for domain, reset, indices in rows)
+            version, batch_size = about.pop("version"), about.pop("batch_size")
+        except FileNotFoundError:
+            raise
+        except Exception as error:  # a damaged zip or npy may raise anything
+            raise ValueError(f"{path} is not a saved stream: {error}") from error
+        if version != VERSION:
+            raise ValueError(f"{path} has format {version}; this version of dualtta reads format {VERSION}")
+        return cls(segments, batch_size, about)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """How a dataset is met. The fields are independent of each other.
+
+    pool: all domains together, instead of one after the other.
+    reset: back to the source model before every domain.
+    order: of the samples within a domain, or within the pool.
+    domains: which, and in what order; all, as the dataset has them, unless told.
+    repeats: passes over what lies between two resets.
+    limit: at most so many samples of a domain, or of the pool, in a pass.
+    """
+
+    pool: bool = False
+    reset: bool = True
+    order: Order = field(default_factory=Shuffled)
+    batch_size: int = 64
+    domains: tuple[str, ...] | None = None
+    repeats: int = 1
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "repeats", "limit"):
+            value = getattr(self, name)
+            if not (value is None and name == "limit") and (not isinstance(value, int) or value < 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
+
+    def stream(self, dataset: Dataset, seed: int = 2024) -> Stream:
+        """The dataset as this scenario meets it."""
+        if not 0 <= seed < 2**32:
+            raise ValueError(f"a seed is a whole number from 0 to {2**32 - 1}, not {seed}")
+        stretches = self._stretches(dataset)
+        # what lies between two resets is met `repeats` times: one domain, or, where nothing resets, all of them in turn
+        rounds = [[stretch] for stretch in stretches] if self.reset else [stretches]
+        segments = [
+            Segment(domain, self.reset and turn == 0, indices[self._draw(dataset, domain, indices, seed, turn)])
+            for stretch in rounds
+            for turn in range(self.repeats)
+            for domain, indices in stretch
+        ]
+        about = {"seed": seed, "scenario": settings(self), "data": dataset.about()}
+        return Stream(tuple(segments), self.batch_size, about)
+
+    def _stretches(self, dataset: Dataset) -> list[tuple[str, Ints]]:
+        """What is met in one go, and its images."""
+        wanted = dataset.domains if self.domains is None else self.domains
+        for domain in wanted:
+            if domain not in dataset.domains:
+                raise ValueError(
+                    f"{dataset.name or 'the dataset'} has no domain {domain!r}; {nearest(domain, dataset.domains)}"
+                )
+        found = [(domain, np.flatnonzero(dataset.domain == dataset.domains.index(domain))) for domain in wanted]
+        empty = [domain for domain, indices in found if not len(indices)]
+        if empty or not found:
+            raise ValueError(f"no images of {', '.join(empty) or 'any domain'}: choose others with domains=, or get the images")
+        if not self.pool:
+            return found
+        return [("+".join(wanted) if len(wanted) == 1 else "all", np.concatenate([indices for _, indices in found]))]
+
+    def _draw(self, dataset: Dataset, domain: str, indices: Ints, seed: int, turn: int) -> Ints:
+        # the domain's name, not its place, so that a domain is met in the same order whichever others are chosen
+        return self.order.draw(dataset.labels[indices], seed, (zlib.crc32(domain.encode()), turn))[: self.limit]
+
+
+# What each name decides, and nothing else: names that decide different things compose, as in "imbalanced+mixed".
+SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {
+    "mild": ("one domain at a time, shuffled, back to the source model between", {}),
+    "imbalanced": ("one class dominates, then another (the published label shift)", {"order": LabelShift()}),
+    "mixed": ("all domains shuffled together", {"pool": True}),
+    "continual": ("one domain after the other, never back to the source model", {"reset": False}),
+    "correlated": ("neighbours in time share their class (Dirichlet)", {"order": Dirichlet()}),
+    "single": ("one image at a time", {"batch_size": 1}),
+}
+
+
+def make_scenario(name: str = "mild", **choices: Any) -> Scenario:
+    """A scenario by name, or by several joined with +; settings of the scenario or of its order override it.
+
+    >>> make_scenario("imbalanced+mixed+single", ratio=1000).order
+    LabelShift(ratio=1000, slot=None)
+    >>> make_scenario("imbalanced+correlated")
+    Traceback (most recent call last):
+    ...
+    ValueError: imbalanced and correlated both decide the order; choose one of them
+    """
+    fields: dict[str, Any] = {}
+    by: dict[str, str] = {}
+    for part in name.split("+"):
+        if part not in SCENARIOS:
+            raise ValueError(f"there is no scenario {part!r}; {nearest(part, SCENARIOS)}")
+        for key, value in SCENARIOS[part][1].items():
+            if key in by and fields[key] != value:
+                raise ValueError(f"{by[key]} and {part} both decide the {key}; choose one of them")
+            fields[key], by[key] = value, part
+    own = {spec.name for spec in dataclasses.fields(Scenario)}
+    scenario = Scenario(**fields | {key: value for key, value in choices.items() if key in own})
+    inner = {key: value for key, value in choices.items() if key not in own}
+    known = {spec.name for spec in dataclasses.fields(scenario.order)}
+    for key in inner:
+        if key not in known:
+            raise ValueError(f"{name} has no setting {key!r}; {nearest(key, own | known)}")
+    return dataclasses.replace(scenario, order=dataclasses.replace(scenario.order, **inner))
+
+
+def settings(scenario: Scenario) -> dict[str, Any]:
+    """A scenario's settings as JSON could hold them.
+
+    >>> settings(make_scenario("correlated"))["order"]
+    {'order': 'Dirichlet', 'alpha': 0.1, 'slots': None}
+    """
+    values = {spec.name: getattr(scenario, spec.name) for spec in dataclasses.fields(scenario)}
+    domains = None if scenario.domains is None else list(scenario.domains)
+    return {**values, "domains": domains, "order": {"order": scenario.order.name, **dataclasses.asdict(scenario.order)}}

@@ -1,0 +1,156 @@
+"""Whether a variant is safe to leave on and better than what there is, by records on held-out cells alone.
+
+safe    on every cell: the paired 95 % interval of its difference to no adaptation, and to batch statistics, does not lie wholly
+        below -0.5 points
+better  on every benchmark: on average over its cells at least 1 point above the best baseline at its own settings
+
+A cell is a place over its seeds; a benchmark is a dataset on a model in a scenario. Where there are groups, accuracy is the
+mean over groups, as in the paper's tables. What is missing is named, and a verdict without it is not given.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dualtta.methods import METHODS
+from dualtta.records.format import Record
+from dualtta.report.gather import Setting
+from dualtta.report.labels import changes, follows_own
+from dualtta.report.matching import Side, pair_up, place_of
+from dualtta.report.paired import Pair, difference
+from dualtta.report.places import place_name
+from dualtta.studies.held_out import side_of
+
+HARM, GAIN = -0.5, 1.0  # points
+FLOORS = ("source", "norm")
+RIVALS = (*FLOORS, *(name for name, kind in METHODS.items() if kind.published_rates))
+Interval = tuple[float, float, float]  # difference, low, high
+
+
+@dataclass(frozen=True)
+class CellVerdict:
+    """The candidate against one floor on one cell."""
+
+    where: str
+    floor: str
+    difference: Interval
+    seeds: tuple[int, ...]
+
+    @property
+    def harmless(self) -> bool:
+        return self.difference[2] >= HARM
+
+
+@dataclass(frozen=True)
+class BenchVerdict:
+    """The candidate against the best baseline of a benchmark, chosen by its average over the same cells."""
+
+    where: str
+    best: str
+    difference: Interval
+    others: dict[str, float]  # each baseline's distance, in points: candidate minus it
+    cells: int
+
+    @property
+    def better(self) -> bool:
+        return self.difference[0] >= GAIN
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """All that the verdict is made of."""
+
+    cells: tuple[CellVerdict, ...]
+    benches: tuple[BenchVerdict, ...]
+    missing: tuple[str, ...]  # what should have been compared and has no record
+    left_out: int  # records of the candidate that are on no held-out cell
+
+    @property
+    def safe(self) -> bool | None:
+        """None: not known, something is missing."""
+        if any(not cell.harmless for cell in self.cells):
+            return False
+        return None if self.missing or not self.cells else True
+
+    @property
+    def better(self) -> bool | None:
+        if any(not bench.better for bench in self.benches):
+            return False
+        return None if self.missing or not self.benches else True
+
+
+def accept(records: Iterable[Record], candidate: Side) -> Acceptance:
+    """The verdict on a candidate, from records of it and of the baselines."""
+    everything = list(records)
+    known = [record for record in everything if side_of(record.cell["cell"]) == "held_out"]
+    taken = [record for record in everything if candidate.takes(record)]
+    if not candidate.settings:  # then the method as it is, where there are variants of it too
+        taken = [record for record in taken if not changes(Setting((record,)))] or taken
+    ours = [record for record in taken if side_of(record.cell["cell"]) == "held_out"]
+    left_out = len(taken) - len(ours)
+    if not ours:
+        raise ValueError(f"there is no record of {candidate.text} on a held-out cell: `dualtta run held-out` makes them")
+    rivals = _rivals(known, candidate)
+    places: dict[str, list[Record]] = {}
+    for record in ours:
+        at = places.setdefault(place_of(record, seed=False), [])
+        if any(_seed(other) == _seed(record) for other in at):
+            raise ValueError(
+                f"{_name(record)} has several records of {candidate.text}: say which with --candidate method,key=value"
+            )
+        at.append(record)
+    missing: list[str] = []
+    pairs: dict[tuple[str, str], list[Pair]] = {}  # by place and rival
+    for place, some in places.items():
+        for rival in RIVALS:
+            if rival == candidate.method and not candidate.settings:
+                continue
+            partners = [rivals.get((rival, place_of(record))) for record in some]
+            lacking = [_seed(record) for record, partner in zip(some, partners, strict=True) if partner is None]
+            if lacking:
+                seeds = ", ".join(map(str, sorted(lacking)))
+                missing.append(f"{_name(some[0])}: no record of {rival} at its own settings, seed {seeds}")
+                continue
+            pairs[place, rival] = [pair_up(a, b) for a, b in zip(some, partners, strict=True) if b is not None]
+    cells = [
+        CellVerdict(_name(some[0]), floor, difference(pairs[place, floor]), tuple(sorted(map(_seed, some))))
+        for place, some in places.items()
+        for floor in FLOORS
+        if (place, floor) in pairs
+    ]
+    return Acceptance(tuple(cells), tuple(_benches(places, pairs)), tuple(missing), left_out)
+
+
+def _rivals(records: Iterable[Record], candidate: Side) -> dict[tuple[str, str], Record]:
+    """Baselines at their own settings, by method and place."""
+    found = {}
+    for record in records:
+        method = record.cell["cell"]["method"]["name"]
+        setting = Setting((record,))
+        own = (method in FLOORS or follows_own(setting)) and not changes(setting)  # other statistics are another method
+        if method in RIVALS and own and not candidate.takes(record):
+            found[method, place_of(record)] = record
+    return found
+
+
+def _benches(places: dict[str, list[Record]], pairs: dict[tuple[str, str], list[Pair]]) -> Iterable[BenchVerdict]:
+    groups: dict[str, list[str]] = {}
+    for place, some in places.items():
+        cell = some[0].cell["cell"]
+        groups.setdefault(f"{cell['dataset']['name']}, {cell['model']['name']}, {cell['scenario']['name']}", []).append(place)
+    for where, within in groups.items():
+        by_rival = {r: [p for place in within for p in pairs.get((place, r), [])] for r in RIVALS}
+        whole = {r: some for r, some in by_rival.items() if all((place, r) in pairs for place in within)}
+        if not whole:
+            continue
+        differences = {rival: difference(some) for rival, some in whole.items()}
+        best = min(differences, key=lambda rival: differences[rival][0])
+        others = {rival: found[0] for rival, found in differences.items()}
+        yield BenchVerdict(where, best, differences[best], others, len(within))
+
+
+def _seed(record: Record) -> int:
+    return int(record.cell["cell"]["seed"])
+
+
+def _name(record: Record) -> str:
+    return place_name(Setting((record,)))

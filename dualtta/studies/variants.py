@@ -1,0 +1,144 @@
+"""The table behind an answer: variants below each other on the same cells, with what they select and how they end.
+
+For each dataset, model and scenario: accuracy over the stream, at first and at last (its first and last pass, or eighth
+where it has one pass; with groups: the mean of theirs), the difference to no adaptation with its paired 95 % interval, the
+share of D+ and of D- and how much of each is right, and in how many cells predictions collapsed. Means are over the cells
+that every variant of the table has; their number stands in the title.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dualtta.records.format import Record
+from dualtta.records.metrics import Column
+from dualtta.report.gather import Setting
+from dualtta.report.labels import label, rank
+from dualtta.report.matching import pair_up, place_of
+from dualtta.report.paired import difference
+
+HEADER = ("accuracy", "at first", "at last", "to no adaptation", "D+", "D+ right", "D-", "D- right", "collapsed")
+EIGHTHS = 8  # of a stream of one pass: enough samples to average, few enough to see it turn
+
+
+@dataclass(frozen=True)
+class Line:
+    """One variant, over the cells of its table; shares, but for the difference, which is in points."""
+
+    label: str
+    accuracy: float
+    first: float
+    last: float
+    difference: tuple[float, float, float] | None
+    plus: float
+    plus_right: float | None
+    minus: float
+    minus_right: float | None
+    collapsed: int
+
+    def texts(self) -> list[str]:
+        def percent(value: float | None) -> str:
+            return "" if value is None else f"{100 * value:.1f}"
+
+        found = "" if self.difference is None else "{:+.1f} ({:+.1f} to {:+.1f})".format(*self.difference)
+        shares = [percent(value) for value in (self.plus, self.plus_right, self.minus, self.minus_right)]
+        return [percent(self.accuracy), percent(self.first), percent(self.last), found, *shares, str(self.collapsed or "")]
+
+
+@dataclass(frozen=True)
+class Study:
+    """The variants that met the same cells."""
+
+    title: str
+    cells: int
+    lines: tuple[Line, ...]
+
+
+def studies(settings: Iterable[Setting]) -> list[Study]:
+    """A table for each dataset, model and scenario."""
+    benches: dict[str, dict[str, dict[str, Record]]] = {}  # title -> variant -> place -> record
+    order: dict[str, tuple[Any, ...]] = {}  # methods as in every table, their variants by name
+    for setting in settings:
+        variant = label(setting)
+        order[variant] = (rank(setting.method), variant)
+        for record in setting.records:
+            benches.setdefault(bench_title(setting, record), {}).setdefault(variant, {})[place_of(record)] = record
+    return [_study(title, variants, order) for title, variants in benches.items()]
+
+
+def bench_title(setting: Setting, record: Record) -> str:
+    """The benchmark a record is of: all that its table has in common."""
+    seed = (record.cell["cell"]["model"].get("source") or {}).get("seed", 0)
+    source = [f"source model of seed {seed}"] if seed else []
+    subset = ["a subset"] if setting.about["subset"] else []
+    size = f"batches of {setting.stream.get('batch_size', '?')}"
+    return ", ".join([setting.dataset, setting.model, setting.scenario, size, *source, *setting.passes, *subset])
+
+
+def _study(title: str, variants: dict[str, dict[str, Record]], order: dict[str, tuple[Any, ...]]) -> Study:
+    shared = sorted(set.intersection(*(set(places) for places in variants.values())))
+    if not shared:
+        return Study(title, 0, ())
+    floor = next((places for places in variants.values() if _method(places[shared[0]]) == "source"), None)
+    ranked = sorted(variants, key=lambda variant: order[variant])
+    return Study(title, len(shared), tuple(_line(variant, variants[variant], shared, floor) for variant in ranked))
+
+
+def _line(variant: str, places: dict[str, Record], shared: Sequence[str], floor: dict[str, Record] | None) -> Line:
+    some = [places[place] for place in shared]
+    ends = [_ends(record) for record in some]
+    pairs = [pair_up(places[place], floor[place]) for place in shared] if floor and floor is not places else []
+    (plus, plus_right), (minus, minus_right) = _chosen(some, "plus"), _chosen(some, "minus")
+    return Line(
+        label=variant,
+        accuracy=float(np.mean([_accuracy(record.rows()) for record in some])),
+        first=float(np.mean([first for first, _ in ends])),
+        last=float(np.mean([last for _, last in ends])),
+        difference=difference(pairs) if pairs else None,
+        plus=plus,
+        plus_right=plus_right,
+        minus=minus,
+        minus_right=minus_right,
+        collapsed=sum(record.summary["collapsing"] > 0 for record in some),
+    )
+
+
+def _method(record: Record) -> str:
+    return str(record.cell["cell"]["method"]["name"])
+
+
+def _accuracy(rows: dict[str, Column], part: slice = slice(None)) -> float:
+    """Of a part of the stream; the mean over groups where there are groups."""
+    right, group = (rows["prediction"] == rows["label"])[part], rows["group"][part]
+    return float(np.mean([right[group == one].mean() for one in np.unique(group)]))
+
+
+def _ends(record: Record) -> tuple[float, float]:
+    """Accuracy in the first and in the last pass of the stream, or of its eighths."""
+    rows, repeats = record.rows(), int(record.cell["cell"]["scenario"].get("repeats", 1))
+    size = max(1, len(rows["label"]) // (repeats if repeats > 1 else EIGHTHS))
+    return _accuracy(rows, slice(size)), _accuracy(rows, slice(-size, None))
+
+
+def _chosen(some: Sequence[Record], name: str) -> tuple[float, float | None]:
+    """The mean share of a set, and how much of all that was in it was right."""
+    shares = [(record.summary[name]["share"], record.summary["samples"], record.summary[name]["correct"]) for record in some]
+    counts = np.array([share * samples for share, samples, _ in shares])
+    right = [0.0 if correct is None else correct for _, _, correct in shares]
+    return float(np.mean([share for share, _, _ in shares])), float(counts @ right / counts.sum()) if counts.sum() else None
+
+
+def to_markdown(found: Sequence[Study]) -> str:
+    """All tables, for docs/findings.md."""
+    parts = []
+    for study in found:
+        if not study.lines:
+            parts.append(f"**{study.title}**: the variants have no cell in common")
+            continue
+        cells = f"{study.cells} cell{'s' if study.cells > 1 else ''}"
+        parts.append(f"**{study.title}**: {cells}; in %, the difference in points\n")
+        parts.append("| variant | " + " | ".join(HEADER) + " |\n|" + " --- |" * (len(HEADER) + 1))
+        parts[-1] += "".join(f"\n| {line.label} | " + " | ".join(line.texts()) + " |" for line in study.lines) + "\n"
+    return "\n".join(parts)

@@ -1,0 +1,1 @@
+"""Models by name, their weights and preprocessing."""

@@ -1,0 +1,45 @@
+"""Records made with other defaults than a method has now are said to be so."""
+
+import json
+
+import pytest
+
+from dualtta.bench.outdated import outdated
+from dualtta.cli import main
+
+
+def about(method, asked=None, **was):
+    return {"cell": {"method": {"name": method, **(asked or {})}}, "method": {"name": method, **was}}
+
+
+@pytest.mark.parametrize(
+    ("record", "found"),
+    [
+        (about("dualtta_safe", crowd=1.3, steady=0.03), {}),
+        (about("dualtta_safe", crowd=1.2, steady=0.03), {"crowd": (1.2, 1.3)}),
+        (about("dualtta_safe", {"crowd": 1.2}, crowd=1.2), {}),  # it was asked for
+        (about("dualtta_safe", statistics="batch"), {"statistics": ("batch", 0.3)}),
+        (about("dualtta_safe", {"statistics": "batch"}, statistics="batch"), {}),
+        (about("dualtta", {"layer": "layer2"}, preserve={"view": "style", "layer": "layer2"}), {}),
+        (about("tent", lr=1.0), {}),  # by the model, not by the method
+        (about("of_a_plugin_that_is_gone", crowd=1.0), {}),
+    ],
+)
+def test_only_defaults_that_changed_are_found(record, found):
+    assert outdated(record) == found
+
+
+def test_a_run_over_older_records_says_so_and_leaves_them(tmp_path, capsys):
+    words = ["run", "debug", "--methods", "dualtta", "--out", str(tmp_path)]
+    assert main(words) == 0
+    assert "other defaults" not in capsys.readouterr().err
+    cells = sorted(tmp_path.glob("cells/*/cell.json"))
+    record = json.loads(cells[0].read_text())
+    record["method"]["tau_sp"] = 0.5
+    cells[0].write_text(json.dumps(record))
+    assert main(words) == 0
+    said = capsys.readouterr()
+    assert "0 cells computed" in said.out
+    found = "other defaults in 1 of the records of dualtta that were there (tau_sp 0.5, now 0.7)"
+    assert f"dualtta: {found}: run into another folder for today's" in said.err.splitlines()
+    assert json.loads(cells[0].read_text()) == record
