@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export HF_HUB_OFFLINE := 1
 
-.PHONY: demo test check format install clean
+.PHONY: demo test test-fast check format install clean
 
 install: $(VENV)/.installed
 
@@ -19,6 +19,9 @@ demo: install
 
 test: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadscope -q
+
+test-fast: install
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadscope -q -m "not slow"
 
 check: install
 	$(BIN)/ruff check .
