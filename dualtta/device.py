@@ -1,10 +1,10 @@
-"""Where a model runs."""
+"""Choice of the device."""
 
 import torch
 
 
 def pick_device(name: str | None = None) -> torch.device:
-    """The device of this name, or the first GPU where there is one, or the processor; a ValueError where it is not there.
+    """The device of this name; by default the first GPU, or the CPU. A ValueError if it cannot be used.
 
     >>> pick_device("cpu")
     device(type='cpu')
@@ -14,6 +14,6 @@ def pick_device(name: str | None = None) -> torch.device:
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).cpu()
-    except (RuntimeError, AssertionError, NotImplementedError) as error:  # torch raises all of these
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # depending on the device
         raise ValueError(f"the device {name!r} cannot be used ({str(error).splitlines()[0]}): try cpu, cuda or mps") from error
     return device

@@ -8,13 +8,17 @@ other, and nothing is added to `sys.path`.
 
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from grids import small_grid
+from PIL import Image
 
 from dualtta.bench.cell import Place
 from dualtta.bench.run import run_plan
+from dualtta.cli import main
 
 torch.set_num_threads(1)  # the nets are tiny; pytest's workers fill the cores
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell does for background jobs; children inherit it
@@ -28,3 +32,33 @@ def undisturbed(tmp_path_factory) -> Path:
     assert result.computed == 6
     assert not result.failed
     return out
+
+
+@pytest.fixture
+def cli(capsys):
+    """Run a command in this process: an object with returncode, stdout and stderr, as `subprocess.run` returns."""
+
+    def run(*args):
+        try:
+            code = main([str(arg) for arg in args])
+        except SystemExit as stop:  # --help and --version
+            code = stop.code or 0
+        written = capsys.readouterr()
+        return SimpleNamespace(returncode=code, stdout=written.out, stderr=written.err)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def squares(tmp_path_factory):
+    """Two domains of bright and dark squares, 40 images each."""
+    root = tmp_path_factory.mktemp("squares")
+    rng = np.random.default_rng(0)
+    for domain in ("day", "night"):
+        for label, name in enumerate(("dark", "bright")):
+            home = root / domain / name
+            home.mkdir(parents=True)
+            for number in range(20):
+                pixels = rng.integers(0, 90, (28, 28, 3), np.uint8) + np.uint8(130 * label)
+                Image.fromarray(pixels).save(home / f"{number}.png")
+    return root

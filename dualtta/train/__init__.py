@@ -1,4 +1,4 @@
-"""Source models: what a model is before it adapts, named by all that made it, trained once and kept with its card.
+"""Training of source models: each is saved with a model card in a folder named by a hash of its settings.
 
 source = make_source("colored_mnist", seed=2024)
 folder = train(source, "sources", root="data")          # sources/<key>/model.safetensors and card.json
@@ -24,11 +24,11 @@ from dualtta.files import alone, write_bytes
 from dualtta.plugins import nearest
 from dualtta.train.card import CARD, FORMAT, MODEL, make_card, read_card
 from dualtta.train.images import Images
-from dualtta.train.parts import Parts, open_parts, open_split
 from dualtta.train.progress import watching
-from dualtta.train.recipes import USUAL, Recipe, recipe_for
-from dualtta.train.training import Fit, own_randomness
-from dualtta.zoo.checkpoint import file_hash, put_weights, read_weights
+from dualtta.train.recipes import DEFAULT_MODELS, Recipe, recipe_for
+from dualtta.train.split import SourceSplit, open_split, split_source
+from dualtta.train.training import Trainer, preserved_random_state
+from dualtta.zoo.checkpoint import file_hash, load_weights, read_weights
 from dualtta.zoo.registry import PRETRAINED, find_model, open_model
 
 KIND = "dualtta-source"
@@ -37,11 +37,11 @@ CHECKPOINT = "checkpoint.safetensors"
 
 @dataclass(frozen=True)
 class Source:
-    """All that decides what a source model becomes.
+    """The settings of a source model. Its `key` is a hash of all of them.
 
-    choices: settings of the dataset, such as `split`, and `domains`, the ones to train on.
-    weights: what it starts from: None (random), "pretrained" (the hub's), or a file.
-    limit: at most so many images of the source, drawn by the seed.
+    choices: settings of the dataset, such as `split`, and `domains`, the domains to train on.
+    weights: initial weights: None (random), "pretrained" (from the Hugging Face hub), or a file.
+    limit: train on at most this many images, drawn by the seed.
     """
 
     dataset: str
@@ -60,7 +60,7 @@ class Source:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """As JSON holds them. A weights file counts by its content: where it lies changes nothing."""
+        """The settings as JSON values. A weights file stands as the hash of its content, so that its path does not matter."""
         start = self.weights
         if start not in (None, PRETRAINED):
             if not Path(str(start)).expanduser().is_file():
@@ -71,7 +71,7 @@ class Source:
 
     @property
     def key(self) -> str:
-        """Names the source model: the same settings, the same key."""
+        """A hash of the settings; the name of the model's folder."""
         return hashlib.sha256(json.dumps([FORMAT, self.settings], sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -85,7 +85,16 @@ def make_source(
     limit: int | None = None,
     **recipe: Any,
 ) -> Source:
-    """A dataset's usual source model, with changes. `weights`: "random", "pretrained", a file; None: the dataset's usual.
+    """The default source model of a dataset, with changes.
+
+    Args:
+        dataset: a name in `dualtta.data.DATASETS`.
+        model: a model's name; default: the dataset's, see `recipes.DEFAULT_MODELS`.
+        weights: "random", "pretrained" or a file; default: the dataset's.
+        choices: settings of the dataset, and `domains`, the domains to train on.
+        seed: of the initial weights, the order of the images and the held-out images.
+        limit: train on at most this many images.
+        **recipe: changes of the recipe, such as `epochs=5`.
 
     >>> make_source("colored_mnist").model
     'resnet18'
@@ -94,77 +103,85 @@ def make_source(
     """
     if dataset not in DATASETS:
         raise ValueError(f"there is no dataset {dataset!r}; {nearest(dataset, DATASETS)}")
-    usual, usual_weights = USUAL.get(dataset, (None, None))
-    chosen = model or usual
+    default, default_weights = DEFAULT_MODELS.get(dataset, (None, None))
+    chosen = model or default
     if chosen is None:
-        raise ValueError(f"no model is usual for {dataset}: name one")
+        raise ValueError(f"{dataset} has no default model: name one")
     published = find_model(chosen).tag is not None
     if weights is None:
-        weights = usual_weights if published else "random"
+        weights = default_weights if published else "random"
     start = None if weights == "random" else weights
     part = dict(choices or {})
     if "split" in settings_of(dataset):
-        part.setdefault("split", "train")  # said or not, it is the same model
+        part.setdefault("split", "train")  # the default, written out so that both have the same key
     return Source(dataset, chosen, part, start, recipe_for(dataset, chosen, **recipe), seed, limit)
 
 
 def train(
     source: Source, folder: str | Path, root: str | Path | None = None, *, device: str | None = None, progress: bool = True
 ) -> Path:
-    """Train a source model, or go on with it, or return at once where it is done. Returns the folder that holds it."""
+    """Train a source model and return its folder. An interrupted training is resumed; a finished one is not repeated.
+
+    Args:
+        source: the settings of the model.
+        folder: where source models are saved; this one goes to `folder / source.key`.
+        root: the dataset's folder.
+        device: default: the first GPU, or the CPU.
+        progress: show a progress bar on a terminal.
+    """
     home = Path(folder).expanduser() / source.key
     if root is None and needs_root(source.dataset) and (home / CARD).is_file():
-        read_card(home)  # done, and nothing here to compare its images with
+        read_card(home)  # finished; without the images there is nothing to compare
         return home
-    parts = open_parts(source.dataset, root, source.choices, source.recipe, seed=source.seed, limit=source.limit)
-    if is_done(home, parts):
+    split = split_source(source.dataset, root, source.choices, source.recipe, seed=source.seed, limit=source.limit)
+    if is_done(home, split):
         return home
     place = pick_device(device)
-    with own_randomness():
+    with preserved_random_state():
         torch.manual_seed(source.seed)
-        model, preprocess = open_model(source.model, len(parts.train.classes), source.weights, new_head=True)
+        model, preprocess = open_model(source.model, len(split.train.classes), source.weights, new_head=True)
     if source.recipe.preprocess is not None:
         preprocess = PREPROCESS[source.recipe.preprocess]
-    splits = {name: open_split(source.dataset, root, source.choices, name) for name in source.recipe.reports}
+    reported = {name: open_split(source.dataset, root, source.choices, name) for name in source.recipe.reports}
     home.mkdir(parents=True, exist_ok=True)
     with alone(home):
-        if is_done(home, parts):  # by whoever was here before us
+        if is_done(home, split):  # another process has trained it meanwhile
             return home
-        images = Images.of(parts.train, preprocess, source.recipe.augment)
-        validation = None if parts.validation is None else Images.of(parts.validation, preprocess)
-        fit = Fit(model, source.recipe, source.seed, place)
-        with watching(f"{source.model} on {source.dataset}", progress) as announce:
-            fit.run(images, validation, home / CHECKPOINT, {"key": source.key, "data": parts.about}, announce)
-        tested = {name: Images.of(data, preprocess) for name, data in splits.items()}
-        card = make_card(source.key, source.settings, parts, fit, images, tested)
-        state.write(home / MODEL, KIND, fit.weights(), {"model": source.model, "key": source.key})
+        images = Images.of(split.train, preprocess, source.recipe.augment)
+        validation = None if split.validation is None else Images.of(split.validation, preprocess)
+        trainer = Trainer(model, source.recipe, source.seed, place)
+        with watching(f"{source.model} on {source.dataset}", progress) as on_step:
+            trainer.run(images, validation, home / CHECKPOINT, {"key": source.key, "data": split.about}, on_step)
+        tested = {name: Images.of(data, preprocess) for name, data in reported.items()}
+        card = make_card(source.key, source.settings, split, trainer, images, tested)
+        state.write(home / MODEL, KIND, trainer.weights(), {"model": source.model, "key": source.key})
         card["weights"] = {"file": MODEL, "sha256": file_hash(home / MODEL)}
-        write_bytes(home / CARD, (json.dumps(card, indent=2) + "\n").encode())  # last: the card says that all is there
+        write_bytes(home / CARD, (json.dumps(card, indent=2) + "\n").encode())  # last: the card marks the end
         (home / CHECKPOINT).unlink(missing_ok=True)
     return home
 
 
-def is_done(home: Path, parts: Parts) -> bool:
-    """Whether a folder holds the finished model of these images; a ValueError where it is that of others."""
+def is_done(home: Path, split: SourceSplit) -> bool:
+    """Whether the folder holds the finished model; a ValueError if it was trained on other images."""
     if not (home / CARD).is_file():
         return False
     data = read_card(home)["data"]
-    if data["labels"] != parts.about["labels"]:
-        there, here = data["train_images"], parts.about["train_images"]
+    if data["labels"] != split.about["labels"]:
+        there, here = data["train_images"], split.about["train_images"]
         raise ValueError(
-            f"{home} was trained on other images of this name ({there}; here are {here}): give another folder, or remove it"
+            f"the model in {home} was trained on other images ({there}, not {here}): give another folder, or remove it"
         )
     return True
 
 
 def load_source(path: str | Path) -> tuple[nn.Module, Preprocess, dict[str, Any]]:
-    """The model, in evaluation mode, its preprocessing and its card, from the folder that `train` returned."""
+    """Load a model in evaluation mode, its preprocessing and its card from the folder that `train` returned."""
     home = Path(path).expanduser()
     home = home.parent if home.is_file() else home
     card = read_card(home)
     spec = find_model(card["model"])
-    with own_randomness():
+    with preserved_random_state():
         model = spec.build(len(card["classes"]))
-    put_weights(model, read_weights(home / MODEL), spec.head, of=str(home / MODEL))
+    load_weights(model, read_weights(home / MODEL), spec.head, of=str(home / MODEL))
     values = card["preprocess"]
     return model.eval(), Preprocess(**{**values, "mean": tuple(values["mean"]), "std": tuple(values["std"])}), card

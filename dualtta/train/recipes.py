@@ -1,4 +1,4 @@
-"""How source models are trained: plain data, one entry a dataset, or a dataset and a model where that needs its own."""
+"""Training recipes of source models: one entry per dataset, or per dataset and model where a model needs its own."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -15,13 +15,13 @@ CHOICES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """Empirical risk minimisation, spelt out.
+    """Hyper-parameters of empirical risk minimisation.
 
-    warmup: epochs over which the learning rate rises to `lr`.
-    keep: the epoch that is best on the validation images, or the last.
-    validation: the dataset's split to validate on; None: `holdout` of the source is set apart, drawn by the seed.
-    reports: splits whose accuracy the model card gives besides; nothing is chosen by them.
-    preprocess: a name in PREPROCESS for nets that start from random weights; None: the model's own.
+    warmup: number of epochs over which the learning rate rises linearly to `lr`.
+    keep: "best" keeps the weights of the epoch with the best validation accuracy, "last" those of the last epoch.
+    validation: the dataset's validation split; None: a share `holdout` of the source, drawn by the seed.
+    reports: further splits whose accuracy the model card reports; they are not used for model selection.
+    preprocess: a name in PREPROCESS, for models trained from random weights; None: the model's own preprocessing.
     """
 
     epochs: int = 20
@@ -48,15 +48,15 @@ class Recipe:
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise ValueError(f"{key} must be a whole number of at least {least}, not {value!r}")
         if not 0 < self.lr < float("inf"):
-            raise ValueError(f"lr must be a number above 0, not {self.lr!r}")
+            raise ValueError(f"lr must be a positive number, not {self.lr!r}")
         if not 0 <= self.momentum < 1 or not 0 <= self.weight_decay < float("inf"):
             raise ValueError(
-                f"momentum must be from 0 to below 1 and weight_decay from 0, not {self.momentum} and {self.weight_decay}"
+                f"momentum must be in [0, 1) and weight_decay at least 0, not {self.momentum} and {self.weight_decay}"
             )
         if not 0 <= self.holdout < 1:
-            raise ValueError(f"holdout must be a share from 0 to below 1, not {self.holdout!r}")
+            raise ValueError(f"holdout must be in [0, 1), not {self.holdout!r}")
         if self.keep == "best" and self.validation is None and self.holdout == 0:
-            raise ValueError("to keep the best epoch there must be validation images: holdout above 0, or keep='last'")
+            raise ValueError("keep='best' needs validation images: set holdout above 0 or a validation split, or keep='last'")
 
 
 CUT = "crop_flip_cut"
@@ -83,8 +83,8 @@ RECIPES: dict[str, Recipe] = {
     "colored_digits": replace(_TINY, preprocess="colored_mnist"),
 }
 
-# The model and the weights that a dataset's source model usually starts from; None: random.
-USUAL: dict[str, tuple[str, str | None]] = {
+# The default model of a dataset and the weights it starts from; None: random.
+DEFAULT_MODELS: dict[str, tuple[str, str | None]] = {
     "colored_mnist": ("resnet18", None),
     "waterbirds": ("resnet50", "pretrained"),
     "pacs": ("resnet50", "pretrained"),
@@ -96,7 +96,7 @@ USUAL: dict[str, tuple[str, str | None]] = {
 
 
 def recipe_for(dataset: str, model: str, **changes: Any) -> Recipe:
-    """The recipe of a dataset and a model, with changes; what has none of its own is fine-tuned.
+    """The recipe of a dataset and a model, with changes. Datasets without an entry get the defaults of `Recipe`.
 
     >>> recipe_for("cifar10", "vit_small_cifar").optimizer
     'adamw'

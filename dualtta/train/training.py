@@ -1,4 +1,4 @@
-"""The training loop: epochs over images, the best kept, a checkpoint after each, so that a kill costs one epoch at most."""
+"""The training loop, with a checkpoint after each epoch."""
 
 import math
 import time
@@ -19,24 +19,24 @@ from dualtta.train.images import Images
 from dualtta.train.recipes import Recipe
 
 KIND = "dualtta-training"
-Announce = Callable[["Moment"], None]
+OnStep = Callable[["TrainingProgress"], None]
 
 
 @dataclass(frozen=True)
-class Moment:
-    """Where a training stands, for whoever watches."""
+class TrainingProgress:
+    """Progress of a training, reported after every step."""
 
     epoch: int  # from 1
     epochs: int
     step: int
     steps: int
     loss: float
-    validation: float | None  # accuracy after the last whole epoch
+    validation: float | None  # accuracy after the last completed epoch
 
 
 @dataclass
-class Fit:
-    """A model in training, and what must be kept to go on with it tomorrow."""
+class Trainer:
+    """A model in training, with the state that a checkpoint saves."""
 
     model: nn.Module
     recipe: Recipe
@@ -58,15 +58,15 @@ class Fit:
             else AdamW(self.model.parameters(), r.lr, weight_decay=r.weight_decay)
         )
 
-    def run(self, train: Images, valid: Images | None, checkpoint: Path, about: dict[str, Any], announce: Announce) -> None:
-        """Train to the last epoch, from the last checkpoint where there is one that belongs to `about`."""
+    def run(self, train: Images, valid: Images | None, checkpoint: Path, about: dict[str, Any], on_step: OnStep) -> None:
+        """Train to the last epoch, resuming from the checkpoint if it was saved with the same `about`."""
         self.resume(checkpoint, about)
-        train, valid = train.on(self.device), None if valid is None else valid.on(self.device)
-        with own_randomness():
+        train, valid = train.to(self.device), None if valid is None else valid.to(self.device)
+        with preserved_random_state():
             for epoch in range(len(self.history) + 1, self.recipe.epochs + 1):
                 began = time.perf_counter()
-                torch.manual_seed(int(np.random.SeedSequence([self.seed, epoch]).generate_state(1)[0]))  # dropout and its kin
-                loss = self.epoch(train, epoch, announce)
+                torch.manual_seed(int(np.random.SeedSequence([self.seed, epoch]).generate_state(1)[0]))  # dropout, drop path
+                loss = self.train_epoch(train, epoch, on_step)
                 score = None if valid is None else self.accuracy(valid)
                 if self.recipe.keep == "last" or score is None or score > self._best_score():
                     self.best, self.best_epoch = self.weights(), epoch
@@ -75,15 +75,15 @@ class Fit:
                 self.save(checkpoint, about)
         self.model.load_state_dict(self.best)
 
-    def epoch(self, train: Images, epoch: int, announce: Announce) -> float:
-        """One pass; the mean loss."""
+    def train_epoch(self, train: Images, epoch: int, on_step: OnStep) -> float:
+        """Train for one epoch and return the mean loss."""
         self.model.train()
         steps = math.ceil(len(train.dataset) / self.recipe.batch_size)
         total, seen = 0.0, 0
         last = self.history[-1]["validation"] if self.history else None
         for step, (rows, pixels) in enumerate(train.epoch(self.recipe.batch_size, self.seed, epoch)):
             for group in self.optimizer.param_groups:
-                group["lr"] = self.recipe.lr * pace(self.recipe, epoch - 1 + step / steps)
+                group["lr"] = self.recipe.lr * lr_factor(self.recipe, epoch - 1 + step / steps)
             labels = torch.from_numpy(train.dataset.labels[rows]).to(self.device)
             loss = F.cross_entropy(self.logits(train, pixels), labels)
             self.optimizer.zero_grad()
@@ -91,9 +91,9 @@ class Fit:
             self.optimizer.step()
             value = loss.item()
             if not math.isfinite(value):
-                raise ValueError(f"the loss is {value} in epoch {epoch}: train with a smaller lr than {self.recipe.lr:g}")
+                raise ValueError(f"the loss is {value} in epoch {epoch}: use a learning rate below {self.recipe.lr:g}")
             total, seen = total + value * len(rows), seen + len(rows)
-            announce(Moment(epoch, self.recipe.epochs, step + 1, steps, total / seen, last))
+            on_step(TrainingProgress(epoch, self.recipe.epochs, step + 1, steps, total / seen, last))
         return total / max(seen, 1)
 
     def logits(self, images: Images, pixels: Tensor) -> Tensor:
@@ -122,8 +122,8 @@ class Fit:
         tensors = {f"model/{name}": value for name, value in self.weights().items()}
         tensors |= {f"best/{name}": value for name, value in self.best.items()}
         for name, parameter in self.model.named_parameters():
-            kept = self.optimizer.state.get(parameter, {})
-            tensors |= {f"optimizer/{name}/{key}": value.cpu() for key, value in kept.items() if value is not None}
+            buffers = self.optimizer.state.get(parameter, {})
+            tensors |= {f"optimizer/{name}/{key}": value.cpu() for key, value in buffers.items() if value is not None}
         progress = {"history": self.history, "best_epoch": self.best_epoch, "seconds": self.seconds}
         state.write(path, KIND, tensors, {"about": about, "progress": progress})
 
@@ -132,7 +132,7 @@ class Fit:
             return
         try:
             tensors, header = state.read(path, KIND)
-        except ValueError:  # of an older format, or not ours: begin anew rather than stop
+        except ValueError:  # not a checkpoint of this format: train from the start
             return
         if header["about"] != about:
             return
@@ -146,17 +146,17 @@ class Fit:
         for full, value in groups["optimizer"].items():
             name, key = full.rsplit("/", 1)
             owner = parameters[name]
-            # AdamW counts its steps on the processor, wherever the parameters are
+            # AdamW keeps its step counts on the CPU
             self.optimizer.state[owner][key] = value.to(owner.device) if value.ndim else value
         progress = header["progress"]
         self.history, self.best_epoch, self.seconds = progress["history"], progress["best_epoch"], progress["seconds"]
 
 
-def pace(recipe: Recipe, epoch: float) -> float:
-    """The share of the learning rate in force after so many epochs, which need not be whole.
+def lr_factor(recipe: Recipe, epoch: float) -> float:
+    """Factor of the learning rate after a (fractional) number of epochs: linear warm-up, then the recipe's schedule.
 
     >>> r = Recipe(epochs=10, schedule="cosine", warmup=2)
-    >>> [round(pace(r, e), 2) for e in (0.5, 2, 6, 10)]
+    >>> [round(lr_factor(r, e), 2) for e in (0.5, 2, 6, 10)]
     [0.25, 1.0, 0.5, 0.0]
     """
     if epoch < recipe.warmup:
@@ -167,7 +167,7 @@ def pace(recipe: Recipe, epoch: float) -> float:
 
 
 @contextmanager
-def own_randomness() -> Iterator[None]:
-    """The caller's random generators are as before when this ends."""
+def preserved_random_state() -> Iterator[None]:
+    """Restore torch's random number generators at the end."""
     with torch.random.fork_rng():
         yield

@@ -1,1 +1,1 @@
-"""Models by name, their weights and preprocessing."""
+"""Models by name, with their weights and preprocessing."""

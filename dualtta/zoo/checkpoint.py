@@ -1,4 +1,4 @@
-"""Weights from a file: safetensors, or what torch can read without running code. Anything else is refused with the reason."""
+"""Reading weights from files: safetensors, or pickles of tensors with `weights_only=True`. Other files raise a ValueError."""
 
 import hashlib
 import re
@@ -15,35 +15,35 @@ from torch import Tensor, nn
 
 from dualtta.data.images import what_is
 
-NESTS = ("state_dict", "model", "model_state_dict")  # where training programs put the state dict among other things
-PREFIXES = ("module.", "_orig_mod.")  # left by DataParallel and torch.compile
-WAY_OUT = "save the model's weights instead, torch.save(model.state_dict(), path)"
+NESTED_KEYS = ("state_dict", "model", "model_state_dict")  # keys under which checkpoints store the state dict
+PREFIXES = ("module.", "_orig_mod.")  # added by DataParallel and torch.compile
+SAVE_HINT = "save the model's weights instead, torch.save(model.state_dict(), path)"
 
 
 def read_weights(path: str | Path) -> dict[str, Tensor]:
-    """The state dict in a file; a ValueError that says what the file is where it holds none."""
+    """Read the state dict in a file; a ValueError names what the file is instead, if it holds none."""
     path = Path(path).expanduser()
     if not path.is_file():
         raise ValueError(f"there is no weights file {path}")
     with path.open("rb") as file:
         start = file.read(16)
-    if start[8:9] == b"{":  # the length of its header, then the header
-        return _plain(_read_safetensors(path), path)
+    if start[8:9] == b"{":  # safetensors: 8 bytes with the length of the header, then the JSON header
+        return _state_dict(_read_safetensors(path), path)
     if start.startswith(b"PK"):
-        _refuse_programs(path)
-    return _plain(_read_torch(path), path)
+        _reject_programs(path)
+    return _state_dict(_read_torch(path), path)
 
 
 def file_hash(path: str | Path) -> str:
-    """Names a file by what is in it."""
-    there = Path(path).expanduser()
-    about = there.stat()
-    return _file_hash(there, about.st_mtime_ns, about.st_size, about.st_ino)
+    """SHA-256 of a file's content."""
+    file = Path(path).expanduser()
+    stat = file.stat()
+    return _file_hash(file, stat.st_mtime_ns, stat.st_size, stat.st_ino)
 
 
 @cache
 def _file_hash(path: Path, *version: int) -> str:
-    """Read once for as long as the file is the same: a grid asks for every cell."""
+    """Cached until the file changes, since a grid needs the hash for every cell."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -53,16 +53,16 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except SafetensorError as error:
-        raise ValueError(f"{path} is a damaged or truncated safetensors file ({error}): get it again") from error
+        raise ValueError(f"{path} is a damaged or truncated safetensors file ({error}): download or save it again") from error
 
 
-def _refuse_programs(path: Path) -> None:
+def _reject_programs(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             names = {name.partition("/")[2] or name for name in archive.namelist()}
     except zipfile.BadZipFile as error:
-        raise ValueError(f"{path} is a damaged or truncated file ({error}): get it again") from error
-    frozen = "its norm layers cannot be adapted. Give the weights of the nn.Module it was made from: " + WAY_OUT
+        raise ValueError(f"{path} is a damaged or truncated file ({error}): download or save it again") from error
+    frozen = "its norm layers cannot be adapted. Give the weights of the nn.Module it was made from: " + SAVE_HINT
     if "constants.pkl" in names or any(name.startswith("code/") for name in names):
         raise ValueError(f"{path} is a TorchScript program; {frozen}")
     if "archive_format" in names or "serialized_exported_program.json" in names:
@@ -74,32 +74,32 @@ def _refuse_programs(path: Path) -> None:
 def _read_torch(path: Path) -> Any:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a plain pickle torch warns before it refuses it, and we say so ourselves
+            warnings.simplefilter("ignore")  # torch warns about plain pickles before it rejects them
             return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # damaged files raise anything
         wanted = re.search(r"GLOBAL (\S+)", str(error))
         if wanted:
-            raise ValueError(f"{path} holds code ({wanted[1]}), not only tensors, and is not run: {WAY_OUT}") from error
+            raise ValueError(f"{path} contains code ({wanted[1]}), not only tensors, and is not loaded: {SAVE_HINT}") from error
         what = what_is(path, error)
         if what in ("not an image", "a zip archive"):
             what = "neither a safetensors file nor one of torch's, or it is damaged"
         raise ValueError(f"{path}: {what}") from error
 
 
-def _plain(content: Any, path: Path) -> dict[str, Tensor]:
-    """The state dict itself, out of what it is nested in, without prefixes."""
-    for _ in NESTS:  # not for as long as there is one: a file may hold what holds itself
-        if isinstance(content, Mapping) and (inner := next((k for k in NESTS if isinstance(content.get(k), Mapping)), None)):
-            content = content[inner]
+def _state_dict(content: Any, path: Path) -> dict[str, Tensor]:
+    """The state dict in a file's content, without the prefixes of wrappers."""
+    for _ in NESTED_KEYS:  # a fixed number of levels, since a file may contain itself
+        key = next((key for key in NESTED_KEYS if isinstance(content, Mapping) and isinstance(content.get(key), Mapping)), None)
+        content = content if key is None else content[key]
     if not isinstance(content, Mapping) or not content or not all(isinstance(v, Tensor) for v in content.values()):
         held = ", ".join(map(str, list(content)[:5])) if isinstance(content, Mapping) else type(content).__name__
-        raise ValueError(f"{path} holds no state dict but {held or 'nothing'}: {WAY_OUT}")
+        raise ValueError(f"{path} holds no state dict but {held or 'nothing'}: {SAVE_HINT}")
     state = {str(name): value for name, value in content.items()}
-    odd = next((name for name, value in state.items() if not _is_dense(value)), None)
-    if odd is not None:
-        raise ValueError(f"{path}: {odd} is sparse, quantised, complex or without values, not a plain tensor of real numbers")
+    unusable = next((name for name, value in state.items() if not _is_dense(value)), None)
+    if unusable is not None:
+        raise ValueError(f"{path}: {unusable} is sparse, quantised, complex or without values, not a plain tensor")
     while prefix := next((prefix for prefix in PREFIXES if all(name.startswith(prefix) for name in state)), ""):
-        state = {name.removeprefix(prefix): value for name, value in state.items()}  # in whatever order they were wrapped
+        state = {name.removeprefix(prefix): value for name, value in state.items()}
     return state
 
 
@@ -108,46 +108,56 @@ def _is_dense(value: Tensor) -> bool:
 
 
 def classes_in(state: Mapping[str, Tensor], head: str, *, of: str) -> int:
-    """How many classes the weights are for: the rows of their classifier `head`."""
+    """Number of classes of the weights: the rows of the classifier `head`."""
     weight = state.get(f"{head}.weight")
     if weight is None or weight.ndim == 0:
-        raise ValueError(f"{of} holds the weights of another net: it lacks {head}.weight")
-    if len(weight) > weight.untyped_storage().nbytes():  # a row of no columns, or one row repeated, takes no room in a file
-        raise ValueError(f"{of} is damaged: it claims {len(weight)} classes and does not hold their weights")
+        raise ValueError(f"{of} holds the weights of another model: it lacks {head}.weight")
+    if len(weight) > weight.untyped_storage().nbytes():  # rows without columns, or one row expanded
+        raise ValueError(f"{of} is damaged: it declares {len(weight)} classes but does not hold their weights")
     return len(weight)
 
 
-def in_order(model: nn.Module, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The same tensors under the model's own names, where they come in the same order under others."""
+def match_by_order(model: nn.Module, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Rename the tensors of a file that has the model's order of layers but other names."""
     own = model.state_dict()
     if set(own) == set(state) or len(own) != len(state):
         return state
     return dict(zip(own, state.values(), strict=True))
 
 
-def put_weights(model: nn.Module, state: dict[str, Tensor], head: str, *, of: str, new_head: bool = False) -> None:
-    """Put a state dict into a model, all of it; with `new_head`, the classifier `head` stays as the model has it."""
+def load_weights(model: nn.Module, state: dict[str, Tensor], head: str, *, of: str, new_head: bool = False) -> None:
+    """Load a complete state dict into a model; with `new_head`, the model keeps its own classifier `head`.
+
+    Args:
+        model: the model, changed in place.
+        state: its weights; every name and shape must match.
+        head: name of the classifier layer.
+        of: what the weights are, for error messages.
+        new_head: do not load the classifier.
+    """
     own = model.state_dict()
     heads = {f"{head}.weight", f"{head}.bias"} & set(own)
     if new_head:
         state = {name: value for name, value in state.items() if name not in heads}
-    counts = {name for name in own if name.endswith("num_batches_tracked")}  # not in old files, and not needed
+    counts = {name for name in own if name.endswith("num_batches_tracked")}  # missing in old files, and not needed
     missing = [name for name in own if name not in state and name not in counts and not (new_head and name in heads)]
     extra = [name for name in state if name not in own]
     if missing or extra:
-        parts = [f"{what} {_some(names)}" for what, names in (("lacks", missing), ("has", extra)) if names]
-        raise ValueError(f"{of} holds the weights of another net: it {', and it '.join(parts)}")
+        parts = [f"{what} {_abbreviated(names)}" for what, names in (("lacks", missing), ("has", extra)) if names]
+        raise ValueError(f"{of} holds the weights of another model: it {', and it '.join(parts)}")
     for name, value in state.items():
         if value.shape != own[name].shape:
             if name in heads and value.shape[1:] == own[name].shape[1:]:
-                told = f"{of} is for {len(value)} classes, not {len(own[name])}"
-                raise ValueError(f"{told}: ask for {len(value)}, or for a new head where it is to be trained (new_head=True)")
+                raise ValueError(
+                    f"{of} is for {len(value)} classes, not {len(own[name])}: open the model with {len(value)} classes, "
+                    "or train a new classifier (new_head=True)"
+                )
             shapes = f"{tuple(value.shape)}, not {tuple(own[name].shape)}"
-            raise ValueError(f"{of} holds the weights of another net: {name} is {shapes}")
+            raise ValueError(f"{of} holds the weights of another model: {name} is {shapes}")
         if value.is_floating_point() and not value.isfinite().all():
             raise ValueError(f"{of}: {name} holds NaN or Inf")
     model.load_state_dict(state, strict=False)
 
 
-def _some(names: list[str]) -> str:
+def _abbreviated(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -2,7 +2,7 @@
 
 model, preprocess = open_model("resnet50", 1000, weights="resnet50.safetensors")
 model, preprocess = open_model("timm:convnext_tiny", 7)               # random weights
-model, preprocess = open_model("resnet50", 7, "pretrained", new_head=True)   # asks the hub; everything else stays local
+model, preprocess = open_model("resnet50", 7, "pretrained", new_head=True)   # downloads from the hub; nothing else does
 """
 
 import difflib
@@ -17,26 +17,26 @@ from torch import Tensor, nn
 from dualtta.data.preprocess import PREPROCESS, Preprocess
 from dualtta.model import depth
 from dualtta.plugins import plug_in
-from dualtta.zoo.checkpoint import classes_in, in_order, put_weights, read_weights
+from dualtta.zoo.checkpoint import classes_in, load_weights, match_by_order, read_weights
 from dualtta.zoo.hub import published_weights
 from dualtta.zoo.small import resnet26_gn, resnet_tiny, resnet_tiny_gn, vit_small_cifar
 
-PRETRAINED = "pretrained"  # weights by this name come from the hub
+PRETRAINED = "pretrained"  # `weights` of this value are downloaded from the hub
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """How a net is built, what its images must look like, and which published weights are meant."""
+    """How to build a model, how to preprocess its images, and the name of its pretrained weights."""
 
     summary: str
-    build: Callable[[int], nn.Module]  # from the number of classes, random weights
+    build: Callable[[int], nn.Module]  # from the number of classes; random weights
     preprocess: Preprocess
-    tag: str | None = None  # timm's name of its weights, with the tag that pins them
-    head: str = "fc"
-    arrange: Callable[[nn.Module, dict[str, Tensor]], dict[str, Tensor]] | None = None  # other files' keys to the net's own
+    tag: str | None = None  # timm's name of the pretrained weights, including the tag that fixes their version
+    head: str = "fc"  # name of the classifier layer
+    map_keys: Callable[[nn.Module, dict[str, Tensor]], dict[str, Tensor]] | None = None  # renames the keys of a file
 
 
-def torchvision_net(name: str) -> Callable[[int], nn.Module]:
+def torchvision_model(name: str) -> Callable[[int], nn.Module]:
     def build(classes: int) -> nn.Module:
         import torchvision
 
@@ -46,7 +46,7 @@ def torchvision_net(name: str) -> Callable[[int], nn.Module]:
     return build
 
 
-def timm_net(name: str) -> Callable[[int], nn.Module]:
+def timm_model(name: str) -> Callable[[int], nn.Module]:
     def build(classes: int) -> nn.Module:
         import timm
 
@@ -57,50 +57,50 @@ def timm_net(name: str) -> Callable[[int], nn.Module]:
 
 
 def resnet50_v1(classes: int) -> nn.Module:
-    """ResNet-50 as first published, the stride on a bottleneck's first convolution; BatchNorm eps 1e-3 as in Keras."""
-    net = torchvision_net("resnet50")(classes)
+    """ResNet-50 v1: the stride is on a bottleneck's first convolution, and BatchNorm has eps 1e-3 as in Keras."""
+    net = torchvision_model("resnet50")(classes)
     for module in net.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.eps = 1e-3
     for stage in ("layer2", "layer3", "layer4"):
         for conv, stride in (("conv1", (2, 2)), ("conv2", (1, 1))):
-            moved = net.get_submodule(f"{stage}.0.{conv}")
-            assert isinstance(moved, nn.Conv2d)
-            moved.stride = stride
+            layer = net.get_submodule(f"{stage}.0.{conv}")
+            assert isinstance(layer, nn.Conv2d)
+            layer.stride = stride
     return net
 
 
 IMAGENET = PREPROCESS["imagenet"]
 MODELS: dict[str, ModelSpec] = {
-    "resnet18": ModelSpec("ResNet-18, BatchNorm", torchvision_net("resnet18"), IMAGENET, "resnet18.tv_in1k"),
-    "resnet50": ModelSpec("ResNet-50, BatchNorm", torchvision_net("resnet50"), IMAGENET, "resnet50.tv_in1k"),
+    "resnet18": ModelSpec("ResNet-18, BatchNorm", torchvision_model("resnet18"), IMAGENET, "resnet18.tv_in1k"),
+    "resnet50": ModelSpec("ResNet-50, BatchNorm", torchvision_model("resnet50"), IMAGENET, "resnet50.tv_in1k"),
     "resnet50_gn": ModelSpec(
         "ResNet-50, GroupNorm",
-        timm_net("resnet50_gn.a1h_in1k"),
-        Preprocess(crop=0.94, interpolation="bicubic"),  # timm tests at 288; the benchmarks' images are 224
+        timm_model("resnet50_gn.a1h_in1k"),
+        Preprocess(crop=0.94, interpolation="bicubic"),  # timm evaluates at 288; the benchmarks use 224
         "resnet50_gn.a1h_in1k",
     ),
     "vit_base_patch16_224": ModelSpec(
         "ViT-B/16, LayerNorm",
-        timm_net("vit_base_patch16_224.augreg_in21k_ft_in1k"),
+        timm_model("vit_base_patch16_224.augreg_in21k_ft_in1k"),
         PREPROCESS["vit"],
-        "vit_base_patch16_224.augreg_in21k_ft_in1k",  # what the name alone meant when the baselines were published
+        "vit_base_patch16_224.augreg_in21k_ft_in1k",  # the meaning of the bare name when the baselines were published
         head="head",
     ),
     "resnet50_v1": ModelSpec("ResNet-50 v1 of Keras, BatchNorm", resnet50_v1, PREPROCESS["resnet50_v1"]),
     "efficientnet_lite0": ModelSpec(
         "EfficientNet-Lite0, BatchNorm",
-        timm_net("tf_efficientnet_lite0.in1k"),
+        timm_model("tf_efficientnet_lite0.in1k"),
         PREPROCESS["efficientnet_lite0"],
         "tf_efficientnet_lite0.in1k",
         head="classifier",
-        arrange=in_order,  # its other published file names the layers differently, in the same order
+        map_keys=match_by_order,  # a published file has the same layers in the same order under other names
     ),
-    "resnet_tiny": ModelSpec("a ResNet of 4 blocks for digits of 28 x 28, BatchNorm", resnet_tiny, PREPROCESS["digits"]),
-    "resnet_tiny_gn": ModelSpec("the same net, GroupNorm", resnet_tiny_gn, PREPROCESS["digits"]),
-    "resnet26_gn": ModelSpec("ResNet-26 for CIFAR's 32 x 32, GroupNorm", resnet26_gn, PREPROCESS["cifar10"]),
+    "resnet_tiny": ModelSpec("ResNet of 4 blocks for 28 x 28 digits, BatchNorm", resnet_tiny, PREPROCESS["digits"]),
+    "resnet_tiny_gn": ModelSpec("ResNet of 4 blocks for 28 x 28 digits, GroupNorm", resnet_tiny_gn, PREPROCESS["digits"]),
+    "resnet26_gn": ModelSpec("ResNet-26 for 32 x 32 CIFAR images, GroupNorm", resnet26_gn, PREPROCESS["cifar10"]),
     "vit_small_cifar": ModelSpec(
-        "a ViT of 8 blocks for CIFAR's 32 x 32, LayerNorm", vit_small_cifar, PREPROCESS["cifar10"], head="head"
+        "ViT of 8 blocks for 32 x 32 CIFAR images, LayerNorm", vit_small_cifar, PREPROCESS["cifar10"], head="head"
     ),
 }
 
@@ -108,7 +108,7 @@ plug_in(MODELS, "model", lambda found: isinstance(found, ModelSpec))
 
 
 def find_model(name: str) -> ModelSpec:
-    """A registered model, or any of timm's: by `timm:NAME`, or by its name alone where no registered one has it."""
+    """A registered model, or any timm model: as `timm:NAME`, or as `NAME` where no registered model has that name."""
     if name in MODELS:
         return MODELS[name]
     import timm
@@ -116,29 +116,29 @@ def find_model(name: str) -> ModelSpec:
     plain = name.removeprefix("timm:")
     if not plain or not timm.is_model(plain):
         near = difflib.get_close_matches(name, [*MODELS, *timm.list_models()], 1)
-        way = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(MODELS)}, and timm's as timm:NAME"
-        raise ValueError(f"there is no model {name!r}; {way}")
+        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(MODELS)}, and timm models as timm:NAME"
+        raise ValueError(f"there is no model {name!r}; {hint}")
     if "." in plain and plain not in timm.list_pretrained(f"{plain.partition('.')[0]}.*"):
         known = ", ".join(timm.list_pretrained(f"{plain.partition('.')[0]}.*")) or "none"
         raise ValueError(f"timm has no weights {plain!r}; it has: {known}")
     cfg = timm.get_pretrained_cfg(plain)
     if cfg is None:
-        raise ValueError(f"timm does not say how the images of {plain!r} are made: choose a model that has a configuration")
+        raise ValueError(f"timm has no preprocessing configuration for {plain!r}: choose another model")
     head = cfg.classifier if isinstance(cfg.classifier, str) else "head"
     tag = f"{cfg.architecture}.{cfg.tag}" if cfg.tag else None
-    return ModelSpec(f"timm's {plain}", timm_net(plain), Preprocess.of(cfg.to_dict()), tag, head)
+    return ModelSpec(f"timm's {plain}", timm_model(plain), Preprocess.of(cfg.to_dict()), tag, head)
 
 
 def open_model(
     name: str, classes: int | None = None, weights: str | Path | None = None, *, new_head: bool = False
 ) -> tuple[nn.Module, Preprocess]:
-    """A model by name, with the preprocessing that belongs to it, in evaluation mode.
+    """Open a model by name, in evaluation mode, with its preprocessing.
 
     Args:
-        name: one of MODELS, or any of timm's, as `timm:NAME` or by its name.
-        classes: how many; None: as many as the weights have.
-        weights: None: random, from torch's global generator; a file; or "pretrained", which asks the hub.
-        new_head: keep the classifier random, for weights of other classes that are to be trained on these.
+        name: a name in MODELS, or of any timm model, as `timm:NAME` or `NAME`.
+        classes: number of classes; None: that of the weights.
+        weights: None (random, from torch's global generator), a file, or "pretrained" (from the Hugging Face hub).
+        new_head: do not load the classifier, so that the model can be trained on other classes.
 
     >>> model, preprocess = open_model("resnet_tiny", 10)
     >>> preprocess.size is None
@@ -150,28 +150,28 @@ def open_model(
     """
     spec = find_model(name)
     if classes is None and weights is None:
-        raise ValueError(f"{name} with random weights can have any number of classes: say how many")
+        raise ValueError(f"{name} with random weights needs a number of classes: give classes=")
     if classes is not None and classes < 2:
-        raise ValueError(f"a classifier tells two classes apart or more, not {classes}")
+        raise ValueError(f"a classifier needs at least two classes, not {classes}")
     state: dict[str, Tensor] = {}
-    of = f"{name}'s published weights" if weights == PRETRAINED else str(weights)
+    of = f"{name}'s pretrained weights" if weights == PRETRAINED else str(weights)
     if weights == PRETRAINED:
         state = published_weights(name, spec.tag)
     elif weights is not None:
         state = read_weights(weights)
-    if spec.arrange is not None:
-        state = spec.arrange(spec.build(classes or 2), state)
+    if spec.map_keys is not None:
+        state = spec.map_keys(spec.build(classes or 2), state)
     if classes is None:
         classes = classes_in(state, spec.head, of=of)
     model = spec.build(classes)
     if state:
-        put_weights(model, state, spec.head, of=of, new_head=new_head)
+        load_weights(model, state, spec.head, of=of, new_head=new_head)
     return model.eval(), spec.preprocess
 
 
 @cache
 def layer_norm_only(name: str) -> bool:
-    """Whether a model's norm layers are all LayerNorm or RMSNorm; it is built without memory for its weights.
+    """Whether all norm layers of a model are LayerNorm or RMSNorm; the model is built on the meta device.
 
     >>> layer_norm_only("vit_base_patch16_224"), layer_norm_only("resnet18")
     (True, False)

@@ -1,4 +1,4 @@
-"""Small nets for small images: digits of 28 x 28 and CIFAR's 32 x 32."""
+"""Small models for small images: 28 x 28 digits and 32 x 32 CIFAR images."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ Norm = Callable[[int], nn.Module]
 
 
 class Block(nn.Module):
-    """Two 3 x 3 convolutions and a way around them (https://arxiv.org/abs/1512.03385)."""
+    """Residual block of two 3 x 3 convolutions (https://arxiv.org/abs/1512.03385)."""
 
     def __init__(self, inside: int, outside: int, stride: int, norm: Norm) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Block(nn.Module):
 
 
 class SmallResNet(nn.Module):
-    """A ResNet that begins with one 3 x 3 convolution; `depths` blocks of `widths` channels a stage, halving in between."""
+    """A ResNet with a 3 x 3 stem and stages of `depths` blocks with `widths` channels; each stage halves the resolution."""
 
     def __init__(self, classes: int, widths: Sequence[int], depths: Sequence[int], norm: Norm, stride: int = 1) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class SmallResNet(nn.Module):
 
 
 def resnet_tiny(classes: int) -> nn.Module:
-    """Four stages of one block, BatchNorm: small enough to train on the embedded digits while one waits.
+    """Four stages of one block, BatchNorm; small enough to train on a CPU.
 
     >>> import torch
     >>> resnet_tiny(10)(torch.zeros(2, 3, 28, 28)).shape
@@ -66,19 +66,19 @@ def resnet_tiny(classes: int) -> nn.Module:
 
 
 def resnet_tiny_gn(classes: int) -> nn.Module:
-    """The same with GroupNorm in groups of eight: samples are independent, as in the nets that collapse."""
+    """`resnet_tiny` with GroupNorm of eight groups, so that samples do not influence each other."""
     return SmallResNet(classes, (16, 32, 64, 128), (1, 1, 1, 1), lambda width: nn.GroupNorm(8, width), stride=2)
 
 
 def resnet26_gn(classes: int) -> nn.Module:
-    """The 26-layer CIFAR ResNet, 16, 32 and 64 channels, GroupNorm in groups of eight."""
+    """ResNet-26 for CIFAR with 16, 32 and 64 channels and GroupNorm of eight groups."""
     return SmallResNet(classes, (16, 32, 64), (4, 4, 4), lambda width: nn.GroupNorm(8, width))
 
 
 def vit_small_cifar(classes: int) -> nn.Module:
     """A ViT for 32 x 32 images: 64 tokens, eight blocks of 256 channels, LayerNorm.
 
-    The tokens come from three convolutions without norm layers: cut into plain patches, 50,000 images do not suffice.
+    The patch embedding is a stem of three convolutions: with a plain patch projection, 50,000 images are too few to train on.
     """
     from timm.layers import PatchEmbed
     from timm.models.vision_transformer import VisionTransformer

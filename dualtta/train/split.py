@@ -1,4 +1,4 @@
-"""Which images a source model is trained on, and which it is validated on."""
+"""Training and validation images of a source model."""
 
 import hashlib
 import json
@@ -17,16 +17,16 @@ from dualtta.train.recipes import Recipe
 
 
 @dataclass(frozen=True)
-class Parts:
-    """The images to train on, those to validate on, and what to say of both."""
+class SourceSplit:
+    """A dataset's source images, split into training and validation images, with their description for the model card."""
 
     train: Dataset
     validation: Dataset | None
-    words: str  # where the validation images come from
-    about: dict[str, Any]
+    validation_source: str  # where the validation images come from, in words
+    about: dict[str, Any]  # the `data` entry of the model card
 
 
-def open_parts(
+def split_source(
     dataset: str,
     root: str | Path | None = None,
     choices: Mapping[str, Any] | None = None,
@@ -34,38 +34,47 @@ def open_parts(
     *,
     seed: int = 0,
     limit: int | None = None,
-) -> Parts:
-    """The source of a dataset, split; a ValueError where it or what is chosen of it is not there."""
+) -> SourceSplit:
+    """Open a dataset and split it into training and validation images.
+
+    Args:
+        dataset: a name in `dualtta.data.DATASETS`.
+        root: the dataset's folder.
+        choices: settings of the dataset, and `domains`, the domains to train on.
+        recipe: its `validation` names the validation split, or `holdout` the share of the source to hold out.
+        seed: of the images that are held out or drawn by `limit`.
+        limit: use at most this many images.
+    """
     recipe, choices = recipe or Recipe(), dict(choices or {})
     whole = open_split(dataset, root, choices)
     rows = np.random.default_rng([seed, 0]).permutation(len(whole))[:limit]
     validation: Dataset | None = None
-    words = "none: all of the source is trained on"
+    origin = "none: all of the source is trained on"
     if recipe.validation is not None:
         other = open_split(dataset, root, choices, recipe.validation)
         some = np.random.default_rng([seed, 1]).permutation(len(other))[:limit]  # the first of a sorted list are of one class
-        validation, words = Rows(other, np.sort(some)), f"the split {recipe.validation!r}"
+        validation, origin = Rows(other, np.sort(some)), f"the split {recipe.validation!r}"
     elif recipe.holdout > 0:
         count = max(1, round(len(rows) * recipe.holdout))
         validation, rows = Rows(whole, np.sort(rows[:count])), rows[count:]
-        words = f"held out: {recipe.holdout:.0%} of the source, drawn by the seed; the dataset has no validation split"
+        origin = f"held out: {recipe.holdout:.0%} of the source, drawn by the seed; the dataset has no validation split"
     if len(rows) < 2:
         raise ValueError(f"{len(rows)} images of {dataset} are left to train on: choose more domains or a higher limit")
     train = Rows(whole, np.sort(rows))
     digest = hashlib.sha256(json.dumps([whole.classes, train.labels.tolist()]).encode()).hexdigest()[:16]
     about = {**whole.about(), "domains": list(whole.domains), "classes": list(whole.classes)}
-    return Parts(train, validation, words, {**about, "train_images": len(train), "labels": digest})
+    return SourceSplit(train, validation, origin, {**about, "train_images": len(train), "labels": digest})
 
 
 def open_split(dataset: str, root: str | Path | None, choices: Mapping[str, Any], split: str | None = None) -> Dataset:
-    """A dataset's split, the training one unless told, and of that the chosen `domains`."""
+    """One split of a dataset (default: the training split), restricted to the chosen `domains`."""
     settings = dict(choices)
     wanted = settings.pop("domains", None)
     if dataset in DATASETS and "split" in settings_of(dataset):
         settings["split"] = split or settings.get("split", "train")
     data = open_dataset(dataset, root, **settings)
     if wanted is None or (split is not None and not set(_names(wanted)) <= set(data.domains)):
-        return data  # where the splits are the domains, another split has other ones
+        return data  # the domains of this dataset are its splits, so other splits have other domains
     for domain in _names(wanted):
         if domain not in data.domains:
             raise ValueError(f"{dataset} has no domain {domain!r}; {nearest(domain, data.domains)}")
