@@ -1,4 +1,4 @@
-"""The command line as a person meets it: help, typos, pipes, and what comes out."""
+"""The command line: help, exit codes, error messages and output."""
 
 import json
 import subprocess
@@ -6,21 +6,35 @@ import sys
 
 import pytest
 
+import dualtta
+from dualtta.cli.parser import COMMANDS, first_line
+from dualtta.methods import METHODS
 
-def dualtta(*args, **options):
-    command = [sys.executable, "-m", "dualtta", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
+HELP = """
+import sys
+from dualtta.cli import main
+from dualtta.cli.parser import COMMANDS
+for words in [[], *([name] for name in COMMANDS)]:
+    try:
+        main([*words, "--help"])
+    except SystemExit as stop:
+        assert not stop.code
+    assert "torch" not in sys.modules
+"""
 
 
-@pytest.mark.parametrize(
-    "args",
-    [[*command, "--help"] for command in ([], ["conformance"], ["list"], ["train"], ["adapt"], ["diagnose"], ["watch"])],
-)
-def test_help_is_enough_and_does_not_wait_for_torch(args):
-    code = f"import sys; from dualtta.cli import main\ntry: main({args})\nfinally: assert 'torch' not in sys.modules"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+def test_help_of_every_command_is_shown_without_importing_torch():
+    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    assert "usage: dualtta" in done.stdout
+    assert done.stdout.count("usage: dualtta") == len(COMMANDS) + 1
+
+
+def test_bad_input_in_a_process_of_its_own_is_one_line_and_exit_code_2(tmp_path):
+    command = [sys.executable, "-m", "dualtta", "conformance", "nowhere"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "dualtta: there is no folder nowhere\n"
+    assert not done.stdout
 
 
 @pytest.mark.parametrize(
@@ -34,8 +48,9 @@ def test_help_is_enough_and_does_not_wait_for_torch(args):
         (["list", "--colour"], "colour"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(args, says, tmp_path):
-    done = dualtta(*args, cwd=tmp_path)
+def test_bad_input_is_one_line_and_exit_code_2(args, says, tmp_path, monkeypatch, cli):
+    monkeypatch.chdir(tmp_path)
+    done = cli(*args)
     assert done.returncode == 2
     assert says in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
@@ -43,28 +58,23 @@ def test_bad_input_is_one_line_and_exit_code_2(args, says, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_list_shows_methods_and_views():
-    listed = json.loads(dualtta("list", "--json").stdout)
+def test_list_shows_methods_and_views(cli):
+    listed = json.loads(cli("list", "--json").stdout)
     assert listed["methods"]["dualtta"]["tau_sp"] == 0.7
     assert set(listed["views"]) >= {"patch", "style"}
     assert listed["models"]["vit_base_patch16_224"] == "ViT-B/16, LayerNorm"
     assert "colored_digits" in listed["datasets"]
-    table = dualtta("list").stdout
+    table = cli("list").stdout
     assert "eata_dual" in table
     assert "style" in table
 
 
-def test_what_a_method_is_is_said_in_one_whole_line():
-    from dualtta.cli.parser import first_line
-    from dualtta.methods import METHODS
-
+def test_the_first_line_of_every_methods_docstring_is_a_sentence():
     assert all(first_line(method).endswith(".") for method in METHODS.values())
 
 
-def test_version():
-    import dualtta as package
-
-    assert dualtta("--version").stdout.strip() == f"dualtta {package.__version__}"
+def test_version(cli):
+    assert cli("--version").stdout.strip() == f"dualtta {dualtta.__version__}"
 
 
 @pytest.mark.parametrize(
@@ -89,31 +99,34 @@ def test_version():
         (["run", "benchmarks", "--datasets", "colored_mnist"], "say where your data is with --root"),
     ],
 )
-def test_bad_settings_of_a_run_fail_before_any_work(args, says, tmp_path, monkeypatch):
+def test_bad_settings_of_a_run_fail_before_any_work(args, says, tmp_path, monkeypatch, cli):
     monkeypatch.delenv("DUALTTA_DATA", raising=False)
-    done = dualtta(*args, cwd=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    done = cli(*args)
     assert done.returncode == 2, done.stderr
     assert says in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not list(tmp_path.iterdir())
 
 
-def test_a_plan_is_shown_without_running_it(tmp_path):
+def test_a_plan_is_shown_without_running_it(tmp_path, monkeypatch, cli):
     pytest.importorskip("mlxtend")
-    plan = json.loads(dualtta("run", "debug", "--launcher", "dry", "--limit", "32", "--json", cwd=tmp_path).stdout)
+    monkeypatch.chdir(tmp_path)
+    plan = json.loads(cli("run", "debug", "--launcher", "dry", "--limit", "32", "--json").stdout)
     assert plan["cells"] == len(plan["todo"]) == 6
     assert plan["seconds"] > 0
     assert not list(tmp_path.iterdir())
 
 
-def test_a_run_prints_its_table_and_where_the_records_are(tmp_path):
+def test_a_run_prints_its_table_and_where_the_records_are(tmp_path, monkeypatch, cli):
     pytest.importorskip("mlxtend")
+    monkeypatch.chdir(tmp_path)
     args = ("run", "debug", "--limit", "32", "--methods", "source,tent", "--seeds", "1")
-    done = dualtta(*args, cwd=tmp_path)
+    done = cli(*args)
     assert done.returncode == 0, done.stderr
     assert "32 samples (a subset), 1 seed" in done.stdout
     assert "2 cells computed, 0 were there already" in done.stdout
     assert "`dualtta report " in done.stdout
-    again = json.loads(dualtta(*args, "--json", cwd=tmp_path).stdout)
+    again = json.loads(cli(*args, "--json").stdout)
     assert (again["computed"], again["skipped"]) == (0, 2)
     assert [row["method"] for row in again["rows"]] == ["source", "tent"]

@@ -29,7 +29,7 @@ def train_in_child(ready, folder, root):
 def start_training(squares):
     """Start a training in its own process, forked from one that has imported torch; returns when it is about to begin."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["dualtta.train"])
+    context.set_forkserver_preload(["dualtta.train", "torch._dynamo"])  # torch.optim imports the latter, in seconds
 
     def start(folder):
         ready = context.Event()

@@ -113,6 +113,7 @@ def test_an_image_that_cannot_be_read_is_named_in_one_line(augment, squares, tmp
     assert "Traceback" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_two_processes_that_want_the_same_model_train_it_once(squares, tmp_path, start_training):
     children = [start_training(tmp_path) for _ in range(2)]
     for child in children:

@@ -11,6 +11,7 @@ from dualtta.train.training import Trainer
 from dualtta.zoo.checkpoint import read_weights
 
 
+@pytest.mark.slow
 def test_a_training_killed_at_any_moment_ends_with_the_same_bits(squares, tmp_path, start_training):
     whole = start_training(tmp_path / "whole")
     dice = np.random.default_rng(5)
