@@ -1,6 +1,7 @@
-"""Files that are there whole or not at all: written beside, flushed to the disk, renamed into place."""
+"""Files and folders written whole or not at all: written under a temporary name beside, then renamed into place."""
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -9,8 +10,11 @@ from typing import BinaryIO
 
 
 @contextmanager
-def replacing(path: str | Path) -> Iterator[BinaryIO]:
-    """A file to write to that becomes `path` when all went well; a crash leaves the old file or the new, never a part.
+def replacing(path: str | Path, *, durable: bool = True) -> Iterator[BinaryIO]:
+    """A file to write to that becomes `path` at the end; after an error or a crash the old file is still there.
+
+    `durable=False` is for files that are cheap to make again, by one writer: they are not flushed to the disk, and what a kill
+    leaves under the temporary name is overwritten by the next run.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with replacing(Path(folder, "note")) as file:
@@ -23,28 +27,72 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
         with path.open("wb") as file:
             yield file
         return
-    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    if durable:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        part = Path(name)
+        os.chmod(part, 0o644)  # mkstemp makes it private
+    else:
+        part = path.with_name(f".{path.name}.part")
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
-        os.chmod(part, 0o644)  # mkstemp makes it private; a record is for colleagues too
-        os.replace(part, path)
+            if durable:
+                os.fsync(file.fileno())
+        rename_into_place(part, path)
     except BaseException:
-        Path(part).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
 
 
-def write_bytes(path: str | Path, data: bytes) -> None:
-    """Write all or nothing."""
-    with replacing(path) as file:
+def write_bytes(path: str | Path, data: bytes, *, durable: bool = True) -> None:
+    """Write a file whole or not at all; `durable` as in `replacing`."""
+    with replacing(path, durable=durable) as file:
         file.write(data)
 
 
 @contextmanager
+def replacing_folder(path: str | Path) -> Iterator[Path]:
+    """The path of a folder to make, which becomes `path` (absent, or an empty folder) at the end; on an error nothing is left.
+
+    Its parent, hidden beside `path`, is scratch space and is removed in either case. A kill leaves it; see `leftovers`.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with replacing_folder(Path(folder, "made")) as made:
+    ...         made.mkdir()
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['made']
+    """
+    path = Path(path)
+    scratch = Path(tempfile.mkdtemp(dir=path.parent, prefix=_scratch_prefix(path)))
+    try:
+        yield scratch / "made"
+        rename_into_place(scratch / "made", path)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def leftovers(path: str | Path) -> list[Path]:
+    """The scratch folders that killed runs of `replacing_folder` left beside `path`."""
+    path = Path(path)
+    if not path.parent.is_dir():
+        return []
+    return sorted(found for found in path.parent.iterdir() if found.name.startswith(_scratch_prefix(path)))
+
+
+def _scratch_prefix(path: Path) -> str:
+    return f".{path.name}.part-"
+
+
+def rename_into_place(part: str | Path, path: str | Path) -> None:
+    """Rename a finished file or folder to its final name, in one step."""
+    os.replace(part, path)
+
+
+@contextmanager
 def alone(folder: str | Path) -> Iterator[None]:
-    """One process at a time works in a folder, the others wait; where folders cannot be locked, nobody does."""
+    """Exclusive use of a folder among processes; others wait. Where folders cannot be locked, there is no exclusion."""
     with ExitStack() as stack:
         with suppress(ImportError, OSError):  # Windows, which opens no folder either, and some network file systems
             import fcntl

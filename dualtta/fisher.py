@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from dualtta import state
+from dualtta.progress import track
 
 if TYPE_CHECKING:
     from dualtta.method import Memory
@@ -70,7 +71,7 @@ def estimate_fisher(
     count = samples = 0
     with torch.inference_mode(False), torch.enable_grad():
         total = {name: torch.zeros_like(master) for name, master in weights.masters.items()}
-        for x in _watched(batches, progress):
+        for x in track(batches, "Fisher importance", shown=progress):
             if isinstance(x, list | tuple):
                 raise ValueError("batches must yield inputs alone, not pairs with labels: (x for x, y in loader)")
             adapter.check(x)
@@ -97,15 +98,3 @@ def _cached(path: Path, origin: str, source: str, names: set[str]) -> Fisher:
     if fisher.origin != origin:
         raise ValueError(f"{path} was taken on {fisher.origin!r}, not on {origin!r}: delete it or name another")
     return fisher
-
-
-def _watched(batches: Iterable[Any], progress: bool) -> Iterable[Any]:
-    if not progress:
-        return batches
-    from rich import progress as bars
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    total = len(batches) if isinstance(batches, list | tuple | torch.utils.data.DataLoader) else None
-    silent = not console.is_terminal
-    return bars.track(batches, "Fisher importance", total=total, console=console, transient=True, disable=silent)

@@ -4,20 +4,18 @@ The same grid gives the same records whatever launched it: a cell sees only its 
 """
 
 import dataclasses
-import multiprocessing
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
 from dualtta.bench.cell import Cell, Notice, Place, compute, deaf, note_failure, reason_of, run_cell, run_source
+from dualtta.processes import WorkerDied, cores, pooled
 from dualtta.records import format as records
 from dualtta.train import Source
 
@@ -44,31 +42,20 @@ def processes(tasks: list[Task], place: Place, jobs: int, watch: Watch) -> Itera
         for task, reason in _pooled(tasks, place, jobs):
             del left[task.key]
             yield task, reason
-    except BrokenProcessPool:  # a worker died, of memory perhaps; each of the others now gets a process to itself
+    except WorkerDied:  # a worker died, of memory perhaps; each of the others now gets a process to itself
         for task in list(left.values()):
             try:
                 yield from _pooled([task], place, 1)
-            except BrokenProcessPool:
+            except WorkerDied:
                 died = RuntimeError("its process died; perhaps the memory was full")
                 yield task, note_failure(place.folder(task), died) if isinstance(task, Cell) else reason_of(died)
 
 
 def _pooled(tasks: list[Task], place: Place, jobs: int) -> Iterator[Outcome]:
-    context = multiprocessing.get_context("spawn")  # a fork would carry torch's threads and CUDA's state along
-    devices = context.Queue()
-    for number in range(jobs):
-        devices.put(_device(place.device, number))
-    pool = ProcessPoolExecutor(min(jobs, len(tasks)), context, _enter_worker, (devices, os.getpid()))
-    try:
-        futures = {pool.submit(_run_in_worker, task, place): task for task in tasks}
-        for future in as_completed(futures):
-            yield futures[future], future.result()
-        pool.shutdown()
-    except BaseException:
-        for worker in list((pool._processes or {}).values()):
-            worker.kill()
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
+    setup = partial(_choose_device, place.device)
+    pairs = [(task, place) for task in tasks]
+    for (task, _), reason in pooled(_run_in_worker, pairs, min(jobs, len(tasks)), setup=setup, kill=True):
+        yield task, reason
 
 
 def _device(wanted: str, number: int) -> str:
@@ -82,17 +69,9 @@ def _device(wanted: str, number: int) -> str:
 _worker_device = ""
 
 
-def _enter_worker(devices: Any, parent: int) -> None:
+def _choose_device(wanted: str, number: int) -> None:
     global _worker_device
-    _worker_device = devices.get()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
-
-    def leave_with_parent() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(1)
-
-    threading.Thread(target=leave_with_parent, daemon=True).start()
+    _worker_device = _device(wanted, number)
 
 
 def _run_in_worker(task: Task, place: Place) -> str:
@@ -179,4 +158,4 @@ def default_jobs(device: str) -> int:
         import torch
 
         return max(torch.cuda.device_count(), 1)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores()

@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Literal
 
+from dualtta.files import rename_into_place
+
 FOLDER = "running"
 Kind = Literal["cell", "training", "run"]
 
@@ -61,7 +63,7 @@ def _mark(out: Path, work: Presence) -> tuple[Path, IO[str]] | None:
             _lock(file)
             file.write(json.dumps(about))
             file.flush()
-            os.replace(part, path)  # whoever sees it finds it whole and held
+            rename_into_place(part, path)  # whoever sees it finds it whole and held
             return path, file
         except OSError:
             file.close()

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from dualtta.bench.cell import Cell, Notice, Place, distinct, note_failure, pending, sources, title
 from dualtta.bench.checks import validate
@@ -15,6 +14,7 @@ from dualtta.bench.launchers import LAUNCHERS, Task
 from dualtta.bench.planned import leave_plan
 from dualtta.bench.presence import Presence, present, sweep
 from dualtta.plugins import nearest
+from dualtta.progress import bars
 from dualtta.records.format import Record
 from dualtta.records.verification import believed
 
@@ -101,17 +101,7 @@ class View:
 
     def __init__(self, console: Console | None, total: int, done: int) -> None:
         self.console = console or Console(stderr=True)
-        self.progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}"),
-            TimeRemainingColumn(),
-            console=self.console,
-            transient=True,
-            disable=not self.console.is_terminal,
-        )
+        self.progress = bars(self.console)
         self.all = self.progress.add_task("cells", total=total, completed=done, note="")
 
     def __enter__(self) -> "View":

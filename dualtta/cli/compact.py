@@ -12,7 +12,7 @@ def compact(folder: Path, *, out: Path, decimals: int = 2) -> int:
         out: Where the small records go, such as results/NAME; `dualtta report` and `dualtta compare` read them as any other.
         decimals: Of confidences, entropies, drops and weights; 1 to 3.
     """
-    from dualtta.cli.progress import progress
+    from dualtta.progress import progress
     from dualtta.records.packing import compact_folder
 
     with progress("compacting") as notice:

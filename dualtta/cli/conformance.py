@@ -13,15 +13,11 @@ def conformance(dir: Path, json: bool = False) -> int:
     """
     if not dir.is_dir():
         raise ValueError(f"there is no folder {dir}")
-    from rich.console import Console
-    from rich.progress import track
-
     from dualtta.cli.table import table
     from dualtta.conformance import check_folder
+    from dualtta.progress import track
 
-    quiet = Console(stderr=True)
-    silent = not quiet.is_terminal
-    verdicts = check_folder(dir, lambda cases: track(cases, "replaying", console=quiet, transient=True, disable=silent))
+    verdicts = check_folder(dir, lambda cases: track(cases, "replaying"))
     if json:
         print(jsonlib.dumps(verdicts, indent=2))
     else:

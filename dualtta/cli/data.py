@@ -54,13 +54,11 @@ def corrupt(
         workers: Processes; 0 is one a core.
         json: Print {"written", "skipped", "unreadable", "frost"} instead of a line.
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     from dualtta.data.corrupt import Made, Recipe, corrupt_folder
     from dualtta.data.corrupt import prepare as list_images
     from dualtta.data.corruptions import CORRUPTIONS, find_frost
-    from dualtta.data.workers import cores
+    from dualtta.processes import cores
+    from dualtta.progress import progress
 
     if workers < 0:
         raise ValueError(f"there cannot be {workers} workers: take 1 or more, or 0 for one a core")
@@ -76,14 +74,12 @@ def corrupt(
     )
     images = list_images(recipe)
     written = skipped = 0
-    columns = (TextColumn("corrupting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=len(images) * len(recipe.copies))
+    with progress("corrupting", len(images) * len(recipe.copies)) as bar:
 
         def done(made: Made) -> None:
             nonlocal written, skipped
             written, skipped = written + made.written, skipped + made.skipped
-            bar.advance(task, len(recipe.copies))
+            bar.advance(len(recipe.copies))
 
         unreadable = corrupt_folder(recipe, images, workers or cores(), done)
     for made in unreadable:

@@ -29,8 +29,8 @@ def report(
         root: The folder of your data, for the page's images; DUALTTA_DATA unless told.
         json: Print the tables as JSON.
     """
-    from dualtta.cli.progress import progress
-    from dualtta.data.workers import cores
+    from dualtta.processes import cores
+    from dualtta.progress import progress
     from dualtta.report import make_report, notes
     from dualtta.report.render import visible
 

@@ -12,8 +12,8 @@ def results(folders: list[Path], into: Path | None = None, protocol: str = "own"
         protocol: Whose learning rates: "own" (each baseline's authors') or "paper" (one for all).
         methods: Names, separated by commas; all that have records unless told.
     """
-    from dualtta.cli.progress import progress
     from dualtta.plugins import nearest
+    from dualtta.progress import progress
     from dualtta.protocols import PROTOCOLS
     from dualtta.report.gather import gather
     from dualtta.report.overview import put_into, to_markdown

@@ -128,7 +128,7 @@ def look_at(out: Path, root: Path | None, made: bool) -> str:
     """Where to go on from here: the page of the report, made now, or the command that makes it."""
     if not made:
         return f"`dualtta report {shlex.quote(str(out))}` makes tables, figures and a page of them"
-    from dualtta.cli.progress import progress
+    from dualtta.progress import progress
     from dualtta.report import make_report
 
     with progress("making the report") as notice:

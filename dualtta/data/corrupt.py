@@ -9,13 +9,12 @@ settings, so that a later run goes on only where it would draw the same. Torch i
 import hashlib
 import io
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
@@ -31,10 +30,10 @@ from dualtta.data.corruptions import (
     find_frost,
     rng_for,
 )
-from dualtta.data.images import FORMATS, LARGEST, open_image
-from dualtta.data.workers import run, stopping
+from dualtta.data.images import FORMATS, LARGEST, SUFFIXES, existing_folder, find_images, open_image
+from dualtta.files import write_bytes
+from dualtta.processes import run, stopping
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".webp")
 QUALITY = 85
 RECORD = "corrupt.json"
 
@@ -82,7 +81,7 @@ def prepare(recipe: Recipe) -> list[str]:
         raise ValueError(f"the seed {recipe.seed} is not between 0 and 2**32 - 1")
     if recipe.size != "keep" and recipe.size < 1:
         raise ValueError(f"the size {recipe.size} is not a number of pixels: take 224, or keep")
-    images = find_images(recipe.source)
+    images = list_images(recipe.source)
     source, target = recipe.source.resolve(), recipe.target.resolve()
     if target == source or source in target.parents:
         raise ValueError(f"{recipe.target} lies in {recipe.source}, where it would be taken for input: choose a folder outside")
@@ -91,14 +90,9 @@ def prepare(recipe: Recipe) -> list[str]:
     return images
 
 
-def find_images(source: Path) -> list[str]:
-    """All images below the folder, as sorted relative paths."""
-    if not source.is_dir():
-        raise ValueError(f"there is no folder {source}")
-    found = [Path(root, name) for root, _, names in os.walk(source, followlinks=True) for name in names if name[0] != "."]
-    images = sorted(path.relative_to(source).as_posix() for path in found if path.suffix.lower() in SUFFIXES)
-    if not images:
-        raise ValueError(f"{source} holds no images ({' '.join(SUFFIXES)})")
+def list_images(source: Path) -> list[str]:
+    """All images below the folder, as sorted relative paths; a ValueError where two would become the same file."""
+    images = find_images(existing_folder(source), (*SUFFIXES, ".ppm", ".pgm"), follow_links=True)
     stems: dict[str, str] = {}
     for image in images:
         other = stems.setdefault(image.rpartition(".")[0], image)
@@ -144,7 +138,7 @@ def begin(recipe: Recipe, record: dict[str, Any]) -> None:
     text = json.dumps({"dualtta": __version__, **before, **record}, indent=2)
     try:
         recipe.target.mkdir(parents=True, exist_ok=True)
-        replace(path, lambda part: part.write_text(text + "\n"))
+        write_bytes(path, f"{text}\n".encode(), durable=False)
     except OSError as error:
         raise ValueError(f"cannot write to {recipe.target}: {error.strerror}") from error
 
@@ -169,7 +163,7 @@ def corrupt_image(recipe: Recipe, index: int, image: str) -> Made:
         result = corrupt(pixels, name, severity, rng, frost=frost)
         path = recipe.path(name, severity, image)
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace(path, partial(save, result))
+        write_bytes(path, encode(result), durable=False)
         written += 1
     return Made(image, written, skipped)
 
@@ -188,21 +182,16 @@ def read(path: Path, size: Size) -> Bytes:
     return np.asarray(picture, np.uint8)
 
 
-def save(pixels: Bytes, path: Path) -> None:
-    encoded = io.BytesIO()  # given a file, Pillow takes a write cut short by a full disk for a whole one
+def encode(pixels: Bytes) -> bytes:
+    """A JPEG file's bytes. Made in memory: Pillow does not report a write to a file that a full disk cuts short."""
+    encoded = io.BytesIO()
     Image.fromarray(pixels).save(encoded, "JPEG", quality=QUALITY, optimize=True)
-    path.write_bytes(encoded.getvalue())
+    return encoded.getvalue()
 
 
-def replace(path: Path, write: Callable[[Path], object]) -> None:
-    """Write beside, then rename into place: what bears the name is whole. A killed run's part is overwritten by the next."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        write(part)
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+def one_opencv_thread(worker: int) -> None:
+    """Limit OpenCV to one thread in a worker process: there is a worker for each core."""
+    cv2.setNumThreads(1)
 
 
 def corrupt_folder(recipe: Recipe, images: Sequence[str], workers: int = 1, done: Callable[[Made], object] = id) -> list[Made]:
@@ -214,5 +203,5 @@ def corrupt_folder(recipe: Recipe, images: Sequence[str], workers: int = 1, done
             unreadable.append(made)
         done(made)
 
-    run(corrupt_image, ((recipe, index, image) for index, image in enumerate(images)), workers, note)
+    run(corrupt_image, ((recipe, index, image) for index, image in enumerate(images)), workers, note, one_opencv_thread)
     return sorted(unreadable, key=lambda made: made.image)

@@ -1,5 +1,6 @@
-"""Image files: which they are, how to open one, and what a file is that does not open as one."""
+"""Image files: finding them in folders, opening them, and saying what a file is that does not open as one."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +22,56 @@ HEADERS = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"RIFF", b"BM")
 
 
 def is_image(name: str) -> bool:
-    """By its name; hidden files (`._photo.jpg`, which macOS leaves in archives) are not.
+    """Whether a file is an image, by its name; hidden files (`._photo.jpg`, which macOS leaves in archives) are not.
 
     >>> is_image("a.JPEG"), is_image("._a.jpg"), is_image("a.txt")
     (True, False, False)
     """
-    return name.lower().endswith(SUFFIXES) and not name.startswith(".")
+    return _has_suffix(name, SUFFIXES)
+
+
+def _has_suffix(name: str, suffixes: tuple[str, ...]) -> bool:
+    return name.lower().endswith(suffixes) and not name.startswith(".")
+
+
+def existing_folder(root: str | Path) -> Path:
+    """The folder's path, `~` expanded; a ValueError where there is none."""
+    root = Path(root).expanduser()
+    if not root.is_dir():
+        raise ValueError(f"there is no folder {root}")
+    return root
+
+
+def find_images(root: Path, suffixes: tuple[str, ...] = SUFFIXES, *, follow_links: bool = False) -> list[str]:
+    """All images in a folder and its subfolders, as sorted paths relative to it; a ValueError where there are none.
+
+    A subfolder that cannot be read is an error: its images would otherwise be left out silently.
+    """
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    images = [
+        Path(home, name).relative_to(root).as_posix()
+        for home, _, names in os.walk(root, onerror=fail, followlinks=follow_links)
+        for name in names
+        if _has_suffix(name, suffixes)
+    ]
+    if not images:
+        raise ValueError(f"{root} holds no images ({', '.join(suffixes)})")
+    return sorted(images)
+
+
+def images_of(folder: Path) -> list[str]:
+    """The names of the images in a folder, without its subfolders, sorted."""
+    with os.scandir(folder) as entries:
+        return sorted(entry.name for entry in entries if is_image(entry.name))
+
+
+def folders_of(folder: Path) -> list[str]:
+    """The names of the folders in a folder, sorted; hidden ones and those that archives from macOS add are left out."""
+    with os.scandir(folder) as entries:
+        return sorted(e.name for e in entries if e.is_dir() and not e.name.startswith(".") and e.name != "__MACOSX")
 
 
 def open_image(path: Path, formats: tuple[str, ...] = FORMATS) -> Image.Image:

@@ -21,6 +21,7 @@ from torch.utils.data import Dataset as TorchDataset
 
 from dualtta.data.datasets.base import Dataset, Ints
 from dualtta.data.preprocess import Preprocess
+from dualtta.processes import cores
 from dualtta.streams.scenarios import Stream
 
 
@@ -160,5 +161,4 @@ def _one_core(worker: int) -> None:
 
 def default_workers() -> int:
     """The processor cores this process may use, all but the one that drives the model; at most 8, enough for one GPU."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(0, min(8, cores - 1))
+    return max(0, min(8, cores() - 1))

@@ -22,9 +22,11 @@ from torch import Tensor
 from dualtta import state as states
 from dualtta.adapter import KIND, Adapter
 from dualtta.collapse import ADVICE, CollapseWarning
+from dualtta.data.images import existing_folder, find_images
 from dualtta.data.preprocess import Preprocess
-from dualtta.deploy.images import Chunk, decode, find_images
+from dualtta.deploy.images import Chunk, decode
 from dualtta.deploy.predictions import Predictions
+from dualtta.progress import progress as progress_bar
 
 
 @dataclass(frozen=True)
@@ -75,16 +77,17 @@ def adapt_folder(
     if not save_every >= 0:
         raise ValueError(f"save_every must be a number of seconds from 0, not {save_every}")
     files = Files.of(out, state)
-    root, paths = find_images(images)
+    root = existing_folder(images)
+    paths = find_images(root)
     about = {"batch_size": batch_size, "origin": origin, "preprocess": preprocess.about()}
     run = Run(adapter, files, paths, about | {"class_names": _names(list(names)) if names else None})
     began, first = time.monotonic(), run.begin(resume)
     saved = -math.inf  # a state after the first batch, so that there is one to go on from
     try:
-        with _bar(len(paths), first, progress) as tick, _quiet_collapse():
+        with progress_bar("adapting", len(paths), first, shown=progress) as bar, _quiet_collapse():
             for chunk in decode(root, paths[first:], preprocess, batch_size, paths[:first]):
                 run.take(chunk, _step(adapter, chunk, preprocess, device, batch_size), names)
-                tick(len(chunk.paths))
+                bar(run.done, note=f"{(run.done - first) / max(time.monotonic() - began, math.ulp(1.0)):.1f} images/s")
                 if stop():
                     break
                 if time.monotonic() - saved >= save_every:
@@ -225,23 +228,3 @@ def _quiet_collapse() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)
         yield
-
-
-@contextmanager
-def _bar(total: int, done: int, shown: bool) -> Iterator[Callable[[int], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    speed = TextColumn("{task.fields[speed]}")
-    columns = (TextColumn("adapting"), BarColumn(), MofNCompleteColumn(), speed, TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
-        task = bar.add_task("", total=total, completed=done, speed="")
-        began, count = time.monotonic(), 0
-
-        def tick(images: int) -> None:
-            nonlocal count
-            count += images
-            bar.update(task, advance=images, speed=f"{count / max(time.monotonic() - began, math.ulp(1.0)):.1f} images/s")
-
-        yield tick

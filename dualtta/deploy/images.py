@@ -1,6 +1,5 @@
 """A folder of unlabelled images, in sorted order: found, decoded ahead in threads, the unreadable ones told apart."""
 
-import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from dualtta.data.images import SUFFIXES, is_image, open_image
+from dualtta.data.images import open_image
 from dualtta.data.loading import default_workers
 from dualtta.data.preprocess import Preprocess
 
@@ -24,26 +23,6 @@ class Chunk:
     paths: list[str]
     pixels: Tensor | None  # (B, 3, H, W) bytes
     errors: dict[str, str]
-
-
-def find_images(folder: str | Path) -> tuple[Path, list[str]]:
-    """The folder and its images, those of its subfolders too: paths below it, sorted."""
-    root = Path(folder).expanduser()
-    if not root.is_dir():
-        raise ValueError(f"there is no folder {root}")
-
-    def complain(error: OSError) -> None:
-        raise error  # a subfolder that cannot be read would be left out without a word
-
-    paths = [
-        Path(home, name).relative_to(root).as_posix()
-        for home, folders, names in os.walk(root, onerror=complain)
-        for name in names
-        if is_image(name)
-    ]
-    if not paths:
-        raise ValueError(f"{root} holds no images ({', '.join(SUFFIXES)})")
-    return root, sorted(paths)
 
 
 def decode(root: Path, paths: list[str], preprocess: Preprocess, size: int, before: list[str]) -> Iterator[Chunk]:

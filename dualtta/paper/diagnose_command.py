@@ -56,9 +56,9 @@ def diagnose(
     from dualtta.deploy.model import open_deployed, parse_method, parse_settings
     from dualtta.device import pick_device
     from dualtta.paper.theory import diagnose as measure
-    from dualtta.paper.theory.showing import counting
     from dualtta.paper.theory.sources import source_model
     from dualtta.paper.theory.writing import as_json, tables
+    from dualtta.progress import progress
     from dualtta.records.format import to_json
     from dualtta.streams.scenarios import make_scenario
 
@@ -70,7 +70,7 @@ def diagnose(
     home = weights or str(source_model(name, model, sources, root, device))
     deployed = open_deployed(model, home)  # of any classes: labels are not looked at
     out.mkdir(parents=True, exist_ok=True)  # now, not after all the work
-    with counting(len(stream)) as notice:
+    with progress("samples", total=len(stream)) as bar:
         diagnosis = measure(
             deployed.model.to(place).double(),  # small differences are what is measured: they must not be rounding
             load(data, stream, deployed.preprocess, device=place, workers=0),
@@ -81,7 +81,7 @@ def diagnose(
             adapting=adapting,
             lr=lr,
             seed=seed,
-            notice=notice,
+            notice=bar.advance,
         )
     diagnosis.about.update(dataset=data.about(), domains=among, batch_size=batch_size, limit=limit, weights=deployed.origin)
     diagnosis.about["of"] = int(sum((data.domain == data.domains.index(d)).sum() for d in among or data.domains))

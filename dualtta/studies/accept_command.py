@@ -16,7 +16,7 @@ def accept(folders: list[Path], candidate: str = "dualtta_safe", json: bool = Fa
         candidate: The method on trial; method,key=value chooses by settings.
         json: Print JSON.
     """
-    from dualtta.cli.progress import progress
+    from dualtta.progress import progress
     from dualtta.report.gather import gather
     from dualtta.report.matching import parse_side
     from dualtta.studies.acceptance import accept as judge

@@ -18,8 +18,8 @@ def study(folders: list[Path], rank: str = "", markdown: bool = False, json: boo
         markdown: Print Markdown, for a document.
         json: Print JSON.
     """
-    from dualtta.cli.progress import progress
     from dualtta.cli.table import table
+    from dualtta.progress import progress
     from dualtta.report.gather import gather
     from dualtta.studies.ranking import ranking
     from dualtta.studies.variants import HEADER, studies, to_markdown

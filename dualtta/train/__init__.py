@@ -22,9 +22,9 @@ from dualtta.data.registry import settings as settings_of
 from dualtta.device import pick_device
 from dualtta.files import alone, write_bytes
 from dualtta.plugins import nearest
+from dualtta.progress import progress as progress_bar
 from dualtta.train.card import CARD, FORMAT, MODEL, make_card, read_card
 from dualtta.train.images import Images
-from dualtta.train.progress import watching
 from dualtta.train.recipes import DEFAULT_MODELS, Recipe, recipe_for
 from dualtta.train.split import SourceSplit, open_split, split_source
 from dualtta.train.training import Trainer, preserved_random_state
@@ -150,8 +150,9 @@ def train(
         images = Images.of(split.train, preprocess, source.recipe.augment)
         validation = None if split.validation is None else Images.of(split.validation, preprocess)
         trainer = Trainer(model, source.recipe, source.seed, place)
-        with watching(f"{source.model} on {source.dataset}", progress) as on_step:
-            trainer.run(images, validation, home / CHECKPOINT, {"key": source.key, "data": split.about}, on_step)
+        with progress_bar(f"{source.model} on {source.dataset}", shown=progress) as bar:
+            about = {"key": source.key, "data": split.about}
+            trainer.run(images, validation, home / CHECKPOINT, about, lambda now: bar(now.done, now.total, now.note))
         tested = {name: Images.of(data, preprocess) for name, data in reported.items()}
         card = make_card(source.key, source.settings, split, trainer, images, tested)
         state.write(home / MODEL, KIND, trainer.weights(), {"model": source.model, "key": source.key})

@@ -33,6 +33,21 @@ class TrainingProgress:
     loss: float
     validation: float | None  # accuracy after the last completed epoch
 
+    @property
+    def done(self) -> int:
+        """Steps done, of all epochs."""
+        return (self.epoch - 1) * self.steps + self.step
+
+    @property
+    def total(self) -> int:
+        """Steps of the whole training."""
+        return self.epochs * self.steps
+
+    @property
+    def note(self) -> str:
+        score = "" if self.validation is None else f", validation {self.validation:.1%}"
+        return f"epoch {self.epoch}/{self.epochs}, loss {self.loss:.3f}{score}"
+
 
 @dataclass
 class Trainer:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dualtta.data.corrupt import RECORD, Recipe, corrupt_folder, find_images, prepare, read
+from dualtta.data.corrupt import RECORD, Recipe, corrupt_folder, list_images, prepare, read
 from dualtta.data.corruptions import CORRUPTIONS, corrupt, rng_for
 
 FAST = ("contrast", "fog")
@@ -268,7 +268,7 @@ def test_grey_palette_and_transparent_images_become_rgb(tmp_path):
         path = tmp_path / f"{mode}.{'jpg' if mode == 'CMYK' else 'png'}"
         Image.new(mode, (20, 30)).save(path)
         assert read(path, "keep").shape == (30, 20, 3)
-    assert find_images(tmp_path) == ["1.png", "CMYK.jpg", "L.png", "P.png", "RGBA.png"]
+    assert list_images(tmp_path) == ["1.png", "CMYK.jpg", "L.png", "P.png", "RGBA.png"]
 
 
 def test_no_interpreter_is_started_for_what_only_bears_an_images_name(tmp_path, monkeypatch):
@@ -282,7 +282,7 @@ def test_no_interpreter_is_started_for_what_only_bears_an_images_name(tmp_path, 
 
 def test_neither_help_nor_the_workers_import_torch(source, tmp_path):
     code = (
-        "import sys, dualtta.data.corrupt, dualtta.data.workers\n"
+        "import sys, dualtta.data.corrupt, dualtta.processes\n"
         "from dualtta.cli import main\n"
         f"assert main(['data', 'corrupt', {str(source)!r}, {str(tmp_path / 'target')!r}, '--workers', '1',"
         " '--corruptions', 'fog', '--severities', '1', '--size', 'keep']) == 0\n"

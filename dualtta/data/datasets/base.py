@@ -1,12 +1,16 @@
 """What every dataset is: images that can be asked for one by one, and what is known of each of them."""
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
+
+from dualtta.data.images import open_image
 
 Ints = NDArray[np.int64]
 Pixels = NDArray[np.uint8]
@@ -83,6 +87,25 @@ class ArrayDataset(Dataset):
 
     def image(self, index: int) -> Picture:
         return np.array(self.images[index])
+
+
+class FileDataset(Dataset):
+    """A dataset whose images are files below a folder; `files` are their paths relative to it."""
+
+    def __init__(self, root: Path, files: Sequence[str], labels: ArrayLike, classes: Sequence[str], **others: Any) -> None:
+        super().__init__(labels, classes, **others)
+        self.root = root
+        # one block of bytes instead of a million strings: worker processes then share it instead of copying it
+        self.files = np.array([os.fsencode(file) for file in files], np.bytes_)
+
+    def path(self, index: int) -> Path:
+        return self.root / os.fsdecode(bytes(self.files[index]))
+
+    def image(self, index: int) -> Image.Image:
+        return open_image(self.path(index))
+
+    def where(self, index: int) -> str:
+        return str(self.path(index))
 
 
 class Rows(Dataset):

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from dualtta.data.datasets.arrays import read_npy, read_npz
 from dualtta.data.datasets.base import ArrayDataset, Dataset, Picture
 from dualtta.data.datasets.corrupted import Corrupted, corruption_domains
-from dualtta.data.images import what_is
+from dualtta.data.images import existing_folder, what_is
 from dualtta.data.published import CIFAR10, CORRUPTIONS, SEVERITIES
-from dualtta.data.verify.tree import needs_folder
 
 BATCHES = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
 FOLDER = "cifar-10-batches-py"
@@ -27,7 +26,7 @@ class Cifar10(ArrayDataset):
     def __init__(self, root: str | Path, *, split: str = "test") -> None:
         if split not in BATCHES:
             raise ValueError(f"there is no split {split!r}; there are: {', '.join(BATCHES)}")
-        images, labels = read_cifar10(needs_folder(root), split)
+        images, labels = read_cifar10(existing_folder(root), split)
         super().__init__(images, labels, CIFAR10.classes, domains=(split,))
         self.split = split
 
@@ -85,7 +84,7 @@ def cifar10_c(
     frost: str | Path | None = None,
 ) -> Dataset:
     """CIFAR-10-C: 15 corruptions of CIFAR-10's test images, from its authors' files or drawn as they are needed."""
-    root = needs_folder(root)
+    root = existing_folder(root)
     corruption_domains(corruptions, severities)  # refuses unknown names before anything is read
     if (root / "labels.npy").is_file():
         return PublishedCifar10C(root, corruptions, severities)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from dualtta.data.datasets.arrays import read_idx
 from dualtta.data.datasets.base import Dataset, Ints, Pixels
+from dualtta.data.images import existing_folder
 from dualtta.data.published import COLORED_MNIST
-from dualtta.data.verify.tree import needs_folder
 
 FLIPS = {"flip20": 0.2, "flip10": 0.1, "flip90": 0.9}  # environments, and how often a colour is flipped there
 SPLITS = {"train": ("flip20", "flip10"), "test": ("flip90",), "all": tuple(FLIPS)}
@@ -63,7 +63,7 @@ class ColoredMnist(Colored):
     name = "colored_mnist"
 
     def __init__(self, root: str | Path, *, split: str = "test", seed: int = 0) -> None:
-        digits, numbers = read_mnist(needs_folder(root))
+        digits, numbers = read_mnist(existing_folder(root))
         super().__init__(digits, numbers, split, seed)
 
 

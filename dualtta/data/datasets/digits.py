@@ -2,8 +2,8 @@
 
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from dualtta.data.datasets.base import ArrayDataset, Dataset, Ints, Pixels
 from dualtta.data.datasets.colored_mnist import Colored
 from dualtta.data.datasets.corrupted import Corrupted
 from dualtta.data.published import CORRUPTIONS
+from dualtta.files import replacing
 
 TRAIN = 3500  # of 5,000; the other 1,500 are the test
 
@@ -71,7 +72,7 @@ def read_digits() -> tuple[Pixels, Ints]:
     except Exception:  # not there yet, or damaged: made anew in both cases
         table = np.loadtxt(source, np.uint8, delimiter=",")
         digits, numbers = table[:, :-1].reshape(-1, 28, 28), table[:, -1].astype(np.int64)
-        _keep(cached, digits=digits, numbers=numbers)
+        _store(cached, digits=digits, numbers=numbers)
     order = np.random.RandomState(0).permutation(len(numbers))
     return digits[order], numbers[order]
 
@@ -94,15 +95,9 @@ def cache_folder() -> Path:
     return Path(base).expanduser() / "dualtta"
 
 
-def _keep(path: Path, **arrays: Any) -> None:
-    """Write the cache, then rename into place; a folder that cannot be written to costs time, no more."""
-    part = None
-    try:
+def _store(path: Path, **arrays: Any) -> None:
+    """Write the cache; without it, as where the folder is not writable, the next call is slow again but works."""
+    with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as file:
+        with replacing(path) as file:
             np.savez_compressed(file, **arrays)
-        os.replace(part, path)
-    except OSError:
-        if part is not None:
-            Path(part).unlink(missing_ok=True)

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from dualtta.data.datasets.base import FileDataset
+from dualtta.data.images import existing_folder, folders_of, images_of
 from dualtta.data.published import OFFICE_HOME, PACS
-from dualtta.data.verify.tree import FileDataset, folders_of, images_of, needs_folder
 
 
 class Folder(FileDataset):
@@ -13,7 +14,7 @@ class Folder(FileDataset):
     name = "folder"
 
     def __init__(self, root: str | Path, *, classes: Sequence[str] | None = None, domains: Sequence[str] | None = None) -> None:
-        root = needs_folder(root)
+        root = existing_folder(root)
         flat = domains is None and is_flat(root)
         domains = ["all"] if flat else domains if domains is not None else folders_of(root)
         homes = {domain: root if flat else root / domain for domain in domains}

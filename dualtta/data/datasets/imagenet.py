@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from dualtta.data.datasets.base import Dataset, Picture, Pixels
+from dualtta.data.datasets.base import Dataset, FileDataset, Picture, Pixels
 from dualtta.data.datasets.corrupted import Corrupted, corruption_domains
 from dualtta.data.geometry import fit
+from dualtta.data.images import existing_folder, folders_of, images_of
 from dualtta.data.published import CORRUPTIONS, KINDS, class_names, wnids
-from dualtta.data.verify.tree import FileDataset, folders_of, images_of, needs_folder
 
 
 class ImageNet(FileDataset):
@@ -20,7 +20,7 @@ class ImageNet(FileDataset):
     name = "imagenet"
 
     def __init__(self, root: str | Path) -> None:
-        root = validation_home(needs_folder(root))
+        root = validation_home(existing_folder(root))
         files, labels = labelled_files(root, root)
         super().__init__(root, files, labels, class_names(), domains=("validation",))
 
@@ -54,7 +54,7 @@ def imagenet_c(
     frost: str | Path | None = None,
 ) -> Dataset:
     """ImageNet-C: 15 corruptions of the validation images, from its authors' files or drawn as they are needed."""
-    root = needs_folder(root)
+    root = existing_folder(root)
     corruption_domains(corruptions, severities)  # refuses unknown names before anything is read
     if any(corruption_home(root, name).is_dir() for name in CORRUPTIONS):
         return PublishedImageNetC(root, corruptions, severities)

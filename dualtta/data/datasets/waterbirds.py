@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from dualtta.data.images import what_is
+from dualtta.data.datasets.base import FileDataset
+from dualtta.data.images import existing_folder, what_is
 from dualtta.data.published import WATERBIRDS
-from dualtta.data.verify.tree import FileDataset, needs_folder
 
 SPLITS = ("train", "val", "test")  # 0, 1, 2 in metadata.csv
 GROUPS = ("landbird on land", "landbird on water", "waterbird on land", "waterbird on water")  # 2 * y + place
@@ -23,7 +23,7 @@ class Waterbirds(FileDataset):
     def __init__(self, root: str | Path, *, split: str = "test") -> None:
         if split not in (*SPLITS, "all"):
             raise ValueError(f"there is no split {split!r}; there are: {', '.join(SPLITS)}, all")
-        root = needs_folder(root)
+        root = existing_folder(root)
         rows = read_metadata(root / "metadata.csv")
         chosen = SPLITS if split == "all" else (split,)
         rows = [row for row in rows if SPLITS[row[2]] in chosen]

@@ -8,11 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from dualtta.data.datasets.base import Dataset
-from dualtta.data.images import is_image
-from dualtta.data.verify.compare import Problem, Tally, compare
+from dualtta.data.datasets.base import Dataset, FileDataset
+from dualtta.data.images import existing_folder, is_image
+from dualtta.data.verify.counts import Problem, Tally, compare
 from dualtta.data.verify.recognise import Found, recognise
-from dualtta.data.verify.tree import FileDataset, needs_folder
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 BLOCK = 64  # images a thread opens at a time
@@ -45,7 +44,7 @@ class Report:
 
 def check_folder(root: str | Path, progress: Progress = iter) -> list[Report]:
     """A report on every dataset that the folder holds; a ValueError where it holds none."""
-    root = needs_folder(root)
+    root = existing_folder(root)
     found = recognise(root)
     if not found:
         raise ValueError(f"no dataset is recognised in {root}: {_what_instead(root)}")

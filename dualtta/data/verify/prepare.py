@@ -7,7 +7,6 @@ half-made dataset, and nothing that was there is written over.
 import os
 import shutil
 import struct
-import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,10 @@ from dualtta.data.datasets.cifar import FOLDER
 from dualtta.data.datasets.colored_mnist import idx_file
 from dualtta.data.verify.archives import SUFFIXES, Entry, check_together, survey, unpack
 from dualtta.data.verify.recognise import MNIST, Found, recognise
+from dualtta.files import replacing_folder
 
 IDX = [f"{part}-{what}" for part in ("train", "t10k") for what in ("images-idx3-ubyte", "labels-idx1-ubyte")]
-SPARE = 2**26  # bytes to leave free on the disk
+RESERVE = 2**26  # bytes to leave free on the disk
 Progress = Callable[[list[Any]], Iterable[Any]]
 
 
@@ -31,33 +31,22 @@ def prepare(src: str | Path, dst: str | Path, progress: Progress = iter) -> list
     entries = [entry for archive in progress(archives) for entry in survey(archive)]
     check_together(entries)
     _check_space(dst, sum(entry.size for entry in entries))
-    work = Path(tempfile.mkdtemp(dir=dst.parent, prefix=f".{dst.name}.part-"))
-    try:
+    with replacing_folder(dst) as made:
         content = src
         if archives:
-            content = work / "content"
+            content = made.parent / "content"
             content.mkdir()
             unpack(progress(entries), content)
-        # what else lies beside MNIST's files in a folder of the user's own is read where it is, and not ours to move
+        # other datasets beside MNIST's files in a folder of the user's are read where they are, and must not be moved
         found = [one for one in recognise(content) if archives or one.layout is MNIST]
         if not found:
             raise ValueError(f"{src} holds no dataset that is recognised; {_holds(entries)}")
-        made = work / "made"
         if len(found) == 1:
             _arrange(found[0], made)
         for number, one in enumerate(found if len(found) > 1 else []):
             again = sum(other.layout is one.layout for other in found[:number])
             _arrange(one, made / f"{one.layout.name}{f'_{again + 1}' if again else ''}")
-        os.replace(made, dst)  # onto an empty folder at most
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     return recognise(dst)
-
-
-def leftovers(dst: str | Path) -> list[Path]:
-    """What killed runs towards this destination left behind."""
-    dst = Path(dst).expanduser()
-    return sorted(dst.parent.glob(f".{dst.name}.part-*")) if dst.parent.is_dir() else []
 
 
 def _archives(src: Path) -> list[Path]:
@@ -93,7 +82,7 @@ def _check_destination(dst: Path) -> None:
 
 def _check_space(dst: Path, size: int) -> None:
     free = shutil.disk_usage(dst.parent).free
-    if size + SPARE > free:
+    if size + RESERVE > free:
         needed, there = f"{size / 2**30:.1f} GiB", f"{free / 2**30:.1f} GiB"
         raise ValueError(f"{needed} are to be unpacked and {there} are free: make room, or name a folder elsewhere")
 

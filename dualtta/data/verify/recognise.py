@@ -11,6 +11,7 @@ from dualtta.data.datasets.colored_mnist import ColoredMnist, idx_names, mnist_h
 from dualtta.data.datasets.folders import Folder, is_flat
 from dualtta.data.datasets.imagenet import ImageNet, PublishedImageNetC, corruption_home
 from dualtta.data.datasets.waterbirds import Waterbirds
+from dualtta.data.images import folders_of, images_of
 from dualtta.data.published import (
     CIFAR10,
     CIFAR10_C,
@@ -25,7 +26,6 @@ from dualtta.data.published import (
     Published,
     wnids,
 )
-from dualtta.data.verify.tree import folders_of, images_of
 
 DEEP = 3  # how far below a folder to look: archives often wrap their content once or twice
 Parts = list[Callable[[], Dataset]]  # each opened on its own: one that does not open must not hide the others

@@ -3,24 +3,24 @@
 import json as jsonlib
 import signal
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import track
 from rich.table import Table
 
 from dualtta.data.verify.check import Report, check_folder
-from dualtta.data.verify.prepare import leftovers, prepare
+from dualtta.data.verify.prepare import prepare
+from dualtta.files import leftovers
+from dualtta.progress import track
 
 MANY = 20  # problems to print; --json has them all
 
 
 def show_check(path: str, json: bool) -> int:
     """0 where all is well, 1 where there are problems."""
-    reports = check_folder(path, lambda jobs: _bar(jobs, "opening images"))
+    reports = check_folder(path, lambda jobs: track(jobs, "opening images"))
     ok = all(report.ok for report in reports)
     if json:
         answer = {"path": str(Path(path)), "ok": ok, "datasets": [report.as_json() for report in reports]}
@@ -52,12 +52,6 @@ def print_report(report: Report) -> None:
     out.print(escape(f"  {report.todo}"))
 
 
-def _bar(jobs: list[Any], what: str) -> Iterable[Any]:
-    """A progress bar, where somebody sees it."""
-    console = Console(stderr=True)
-    return track(jobs, what, console=console, transient=True, disable=not console.is_terminal)
-
-
 def _printable(text: str) -> str:
     """A file's name may be no text at all."""
     return text.encode("utf-8", "backslashreplace").decode()
@@ -65,11 +59,11 @@ def _printable(text: str) -> str:
 
 def show_prepare(src: str, dst: str) -> int:
     """0, and what was made, where it was; a termination cleans up as an interrupt does."""
-    for path in leftovers(dst):
+    for path in leftovers(Path(dst).expanduser()):
         print(f"dualtta: {path} is left from a run that was killed: remove it", file=sys.stderr)
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        found = prepare(src, dst, lambda jobs: _bar(jobs, "unpacking"))
+        found = prepare(src, dst, lambda jobs: track(jobs, "unpacking"))
     finally:
         signal.signal(signal.SIGTERM, before)
     for one in found:

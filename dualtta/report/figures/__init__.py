@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dualtta.data.workers import run, stopping
+from dualtta.processes import run, stopping
 from dualtta.report.comparisons import Comparison
 from dualtta.report.figures import cost, domains, quadrants, reliability, sensitivity, stream, use
 from dualtta.report.figures.look import paper, save
