@@ -1,4 +1,4 @@
-"""Golden vectors: the shared ones where they are at hand, and the runner's own judgement on vectors made here."""
+"""Golden vectors: the shared ones where they are available, and the comparison itself on vectors recorded here."""
 
 import json
 import subprocess
@@ -10,7 +10,9 @@ import pytest
 import torch
 
 import dualtta
-from dualtta.conformance import build_net, check_folder, compare_floats, to_input
+from dualtta.conformance import check_folder
+from dualtta.conformance.methods import compare_floats
+from dualtta.conformance.nets import build_net, to_input
 
 SHARED = Path(__file__).parents[2] / "shared" / "conformance"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason=f"no golden vectors at {SHARED}")
@@ -33,7 +35,7 @@ def test_golden_vectors_of_the_methods_agree(verdicts, case):
 
 
 def weights(step):
-    """alpha and beta of everybody, by the paper's equations with the settings of the case below."""
+    """alpha and beta of all samples, by the paper's equations with the settings of the case below."""
     log_p = step.logits.log_softmax(1)
     beta = (0.4 * np.log(10) + (log_p.exp() * log_p).sum(1)).exp()
     return beta + step.drops["alter"].exp() + (0.7 - step.drops["preserve"]).exp(), beta
@@ -87,7 +89,7 @@ def change(folder, key, edit):
 
 
 def rewrite(folder, edit):
-    """Put what `edit` makes of all arrays in their place."""
+    """Replace all arrays by what `edit` returns for them."""
     path = folder / "methods" / "dual_vit.npz"
     with np.load(path) as file:
         arrays = edit(dict(file))
@@ -116,7 +118,7 @@ def hide(array):
         ("logits", lambda a: a + 1e-5, "logits is off by 1.0e-05"),
         ("loss", lambda a: a + 1e-7, "loss is off"),
         ("diff_sa", lambda a: a - 1e-7, "diff_sa is off"),
-        ("diff_sp", hide, "diff_sp has NaN in other places"),
+        ("diff_sp", hide, "diff_sp has NaN at other positions"),
         ("plus", flip, "plus differs for 1 samples"),
         ("minus", flip, "minus differs for 1 samples"),
         ("after/blocks.0.norm1.weight", lambda a: a + 1e-7, "after/blocks.0.norm1.weight is off"),
@@ -131,7 +133,7 @@ def test_a_vector_that_is_off_is_reported_with_the_reason(folder, key, edit, say
 
 
 @pytest.mark.parametrize(("key", "part"), [("alpha", "plus"), ("beta", "minus")])
-def test_the_weights_of_those_who_take_no_part_are_compared_too(folder, key, part):
+def test_weights_of_samples_that_are_not_selected_are_compared_too(folder, key, part):
     rewrite(folder, lambda arrays: arrays | {key: arrays[key] + 1e-7 * ~arrays[part]})
     (verdict,) = check_folder(folder)
     assert f"{key} is off" in verdict["why"]
@@ -162,13 +164,13 @@ def test_a_case_without_a_stream_is_reported_not_passed(folder):
 @pytest.mark.parametrize(
     ("edit", "says"),
     [
-        ({"method": "memo"}, "not there yet: the method 'memo'"),
+        ({"method": "memo"}, "not implemented: the method 'memo'"),
         ({"net": "mlp"}, "there is no file net_mlp.npz"),
         ({"tau": 1}, "no setting 'tau'"),
         ({"name": "other"}, "there is no file other.npz"),
         ({"name": 5}, "there is no file 5.npz"),
         ({"lr": "fast"}, "lr must be a number"),
-        ({"method": ["tent"]}, "not there yet"),
+        ({"method": ["tent"]}, "not implemented"),
         ({"view": ["patch"]}, "there is no view"),
         ({"layer": 3}, "layer must be"),
     ],
@@ -191,7 +193,7 @@ def test_cases_that_cannot_run_are_reported_not_passed(folder, edit, says):
         lambda data: b"<html>",
     ],
 )
-def test_a_damaged_file_costs_its_case_alone(folder, damage):
+def test_a_damaged_file_fails_only_its_own_case(folder, damage):
     methods = folder / "methods"
     (case,) = json.loads((methods / "cases.json").read_text())
     (methods / "cases.json").write_text(json.dumps([{**case, "name": "damaged"}, case]))
@@ -202,7 +204,7 @@ def test_a_damaged_file_costs_its_case_alone(folder, damage):
     assert "cannot be replayed" in damaged["why"]
 
 
-def test_what_is_no_array_is_refused(folder):
+def test_a_file_that_is_no_array_is_refused(folder):
     np.save(folder / "methods" / "plain.npy", np.zeros(3))
     (folder / "methods" / "plain.npy").rename(folder / "methods" / "dual_vit.npz")
     (verdict,) = check_folder(folder)

@@ -9,7 +9,7 @@ from speeds import LOOSE, METHODS, Centred, assert_same, both, doubles
 from torch import nn
 
 import dualtta
-from dualtta.conformance import check_case, read_cases
+from dualtta.conformance.methods import check_case, read_cases
 from dualtta.losses import WeightedEntropy, entropy
 from dualtta.model.shortcuts import agree
 from dualtta.speed import SPEEDS, Speed, find_speed

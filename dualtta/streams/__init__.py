@@ -1,1 +1,1 @@
-"""The order in which test samples come."""
+"""How test samples are ordered and grouped into batches, and where adaptation restarts."""

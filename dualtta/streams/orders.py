@@ -1,4 +1,4 @@
-"""In what order the samples of a domain are met, as their labels decide it. An order draws positions; it holds no state."""
+"""Orders of the samples of a domain: shuffled, label shift, temporally correlated. An order is stateless."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -12,11 +12,13 @@ from dualtta.streams.label_shift import label_shift
 
 @dataclass(frozen=True)
 class Order(ABC):
+    """A distribution over orders of the samples of a domain, given their labels."""
+
     name: ClassVar[str]
 
     @abstractmethod
-    def draw(self, labels: Ints, seed: int, stretch: tuple[int, int]) -> Ints:
-        """Positions among `labels`. `stretch` tells the domain (a number of its own) and the pass, so that no two are alike."""
+    def draw(self, labels: Ints, seed: int, key: tuple[int, int]) -> Ints:
+        """Positions in `labels`. `key` identifies the domain and the pass over it, so that each gets an order of its own."""
 
 
 @dataclass(frozen=True)
@@ -25,29 +27,29 @@ class Shuffled(Order):
 
     name: ClassVar[str] = "shuffled"
 
-    def draw(self, labels: Ints, seed: int, stretch: tuple[int, int]) -> Ints:
-        return np.random.RandomState([seed, *stretch]).permutation(len(labels))
+    def draw(self, labels: Ints, seed: int, key: tuple[int, int]) -> Ints:
+        return np.random.RandomState([seed, *key]).permutation(len(labels))
 
 
 @dataclass(frozen=True)
 class LabelShift(Order):
-    """One class dominates, then another: drawn with replacement, in the published order for that seed and ratio."""
+    """Label shift: one class dominates, then another; drawn with replacement, as published for that seed and ratio."""
 
     name: ClassVar[str] = "label shift"
     ratio: float = 500000
     slot: int | None = None
 
-    def draw(self, labels: Ints, seed: int, stretch: tuple[int, int]) -> Ints:
-        by_class = np.argsort(labels, kind="stable")  # the published orders count in the images sorted by class
-        # the same order for every domain, as published; another for a second pass
-        return by_class[label_shift(np.bincount(labels).tolist(), seed + stretch[1], self.ratio, self.slot)]
+    def draw(self, labels: Ints, seed: int, key: tuple[int, int]) -> Ints:
+        by_class = np.argsort(labels, kind="stable")  # the published orders index the images sorted by class
+        # the same order for every domain, as published; a new one for each further pass
+        return by_class[label_shift(np.bincount(labels).tolist(), seed + key[1], self.ratio, self.slot)]
 
 
 @dataclass(frozen=True)
 class Dirichlet(Order):
-    """Every sample once, neighbours of one class: each class is spread over the slots of time by a Dirichlet draw.
+    """Temporally correlated labels: every sample once, each class spread over time slots by a Dirichlet draw.
 
-    The smaller alpha, the fewer slots a class is met in. There are as many slots as classes unless told.
+    The smaller `alpha`, the fewer slots hold a class. `slots`: their number; by default the number of classes.
     """
 
     name: ClassVar[str] = "Dirichlet"
@@ -60,16 +62,16 @@ class Dirichlet(Order):
         if self.slots is not None and self.slots < 1:
             raise ValueError(f"there must be at least one slot, not {self.slots}")
 
-    def draw(self, labels: Ints, seed: int, stretch: tuple[int, int]) -> Ints:
-        rng = np.random.RandomState([seed, *stretch])
+    def draw(self, labels: Ints, seed: int, key: tuple[int, int]) -> Ints:
+        rng = np.random.RandomState([seed, *key])
         classes = np.unique(labels)
         slots: list[list[Ints]] = [[] for _ in range(self.slots or len(classes))]
         for label in classes:
             members = rng.permutation(np.flatnonzero(labels == label))
-            # gammas divided by their sum are a Dirichlet draw; the floor keeps a tiny alpha from dividing zero by zero
+            # gamma draws divided by their sum are a Dirichlet draw; the floor avoids 0 / 0 for a tiny alpha
             share = np.maximum(rng.standard_gamma(self.alpha, len(slots)), 1e-300)
             cuts = np.round(np.cumsum(share / share.sum())[:-1] * len(members)).astype(np.int64)
             for slot, chunk in zip(slots, np.split(members, cuts), strict=True):
                 slot.append(chunk)
-        runs = [slot[place] for slot in slots for place in rng.permutation(len(slot))]
+        runs = [slot[i] for slot in slots for i in rng.permutation(len(slot))]
         return np.concatenate([np.zeros(0, np.int64), *runs])

@@ -1,10 +1,9 @@
-"""Scenarios: in what order a dataset is met, in what batches, and where adaptation starts anew.
+"""Scenarios: how test samples are ordered and grouped into batches, and where adaptation restarts.
 
     stream = make_scenario("imbalanced+mixed", batch_size=1).stream(dataset, seed=2024)
 
-A scenario decides three things on their own, so that they compose: how domains follow each other, how labels are ordered within
-them, and the size of a batch. A stream is what came of it: plain indices, the same for the same seed and settings, saved with
-the run.
+A scenario sets three independent things: how domains follow each other, how labels are ordered within a domain, and the batch
+size. So scenarios can be combined. A stream is the result: plain indices, determined by seed and settings, saved with a run.
 """
 
 import dataclasses
@@ -28,7 +27,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of a stream: what is met, in order, and whether the adapter goes back to the source model before it."""
+    """A part of a stream: its images in order, and whether the adapter is reset to the source model before it."""
 
     domain: str
     reset: bool
@@ -37,28 +36,28 @@ class Segment:
 
 @dataclass(frozen=True)
 class Stream:
-    """Segments of batches. `about` holds the settings that made it."""
+    """Segments that are cut into batches. `about` holds the settings that the stream was drawn with."""
 
     segments: tuple[Segment, ...]
     batch_size: int
     about: dict[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """Samples, counted as often as they are met."""
+        """The number of samples; one that occurs twice counts twice."""
         return sum(len(segment.indices) for segment in self.segments)
 
     def batches(self) -> Iterator[tuple[int, Ints]]:
-        """Every batch's segment and indices; no batch reaches over the end of a segment, the last may be smaller."""
+        """Yields (segment, indices) for each batch. A batch never spans two segments; the last of a segment may be smaller."""
         for number, segment in enumerate(self.segments):
             for start in range(0, len(segment.indices), self.batch_size):
                 yield number, segment.indices[start : start + self.batch_size]
 
     def save(self, path: str | Path) -> None:
-        """Write as npz, all or nothing."""
+        """Write an npz file, whole or not at all."""
         write_bytes(path, self.to_bytes())
 
     def to_bytes(self) -> bytes:
-        """The npz that `load` reads."""
+        """The content of the npz file that `load` reads."""
         about = {"version": VERSION, "batch_size": self.batch_size, **self.about}
         buffer = io.BytesIO()
         np.savez_compressed(
@@ -73,7 +72,7 @@ class Stream:
 
     @classmethod
     def load(cls, path: str | Path) -> "Stream":
-        """What `save` wrote; a ValueError where the file is something else."""
+        """Read a file that `save` wrote; a ValueError where it is damaged or of another kind."""
         try:
             with Path(path).open("rb") as handle, np.load(handle, allow_pickle=False) as file:
                 about = json.loads(str(file["about"]))
@@ -92,14 +91,16 @@ class Stream:
 
 @dataclass(frozen=True)
 class Scenario:
-    """How a dataset is met. The fields are independent of each other.
+    """How the samples of a dataset are ordered and grouped. The fields are independent of each other.
 
-    pool: all domains together, instead of one after the other.
-    reset: back to the source model before every domain.
-    order: of the samples within a domain, or within the pool.
-    domains: which, and in what order; all, as the dataset has them, unless told.
-    repeats: passes over what lies between two resets.
-    limit: at most so many samples of a domain, or of the pool, in a pass.
+    Args:
+        pool: Whether all domains are shuffled together instead of following one after the other.
+        reset: Whether the adapter is reset to the source model before every domain.
+        order: The order of the samples within a domain, or within the pool.
+        batch_size: The number of samples in a batch.
+        domains: Which domains, in what order; by default all, in the dataset's order.
+        repeats: The number of passes over what lies between two resets.
+        limit: The largest number of samples of a domain, or of the pool, in one pass.
     """
 
     pool: bool = False
@@ -117,23 +118,23 @@ class Scenario:
                 raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
 
     def stream(self, dataset: Dataset, seed: int = 2024) -> Stream:
-        """The dataset as this scenario meets it."""
+        """Draw the stream of a dataset."""
         if not 0 <= seed < 2**32:
             raise ValueError(f"a seed is a whole number from 0 to {2**32 - 1}, not {seed}")
-        stretches = self._stretches(dataset)
-        # what lies between two resets is met `repeats` times: one domain, or, where nothing resets, all of them in turn
-        rounds = [[stretch] for stretch in stretches] if self.reset else [stretches]
+        parts = self._parts(dataset)
+        # what lies between two resets is repeated: one domain, or, without resets, all domains in turn
+        rounds = [[part] for part in parts] if self.reset else [parts]
         segments = [
             Segment(domain, self.reset and turn == 0, indices[self._draw(dataset, domain, indices, seed, turn)])
-            for stretch in rounds
+            for part in rounds
             for turn in range(self.repeats)
-            for domain, indices in stretch
+            for domain, indices in part
         ]
         about = {"seed": seed, "scenario": settings(self), "data": dataset.about()}
         return Stream(tuple(segments), self.batch_size, about)
 
-    def _stretches(self, dataset: Dataset) -> list[tuple[str, Ints]]:
-        """What is met in one go, and its images."""
+    def _parts(self, dataset: Dataset) -> list[tuple[str, Ints]]:
+        """The name and the images of each domain, or of the pool."""
         wanted = dataset.domains if self.domains is None else self.domains
         for domain in wanted:
             if domain not in dataset.domains:
@@ -149,30 +150,30 @@ class Scenario:
         return [("+".join(wanted) if len(wanted) == 1 else "all", np.concatenate([indices for _, indices in found]))]
 
     def _draw(self, dataset: Dataset, domain: str, indices: Ints, seed: int, turn: int) -> Ints:
-        # the domain's name, not its place, so that a domain is met in the same order whichever others are chosen
+        # the domain's name, not its number, so that its order does not depend on which other domains are chosen
         return self.order.draw(dataset.labels[indices], seed, (zlib.crc32(domain.encode()), turn))[: self.limit]
 
 
-# What each name decides, and nothing else: names that decide different things compose, as in "imbalanced+mixed".
+# The settings that each name sets. Names that set different ones can be combined, as in "imbalanced+mixed".
 SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {
-    "mild": ("one domain at a time, shuffled, back to the source model between", {}),
+    "mild": ("one domain at a time, shuffled, reset to the source model between", {}),
     "imbalanced": ("one class dominates, then another (the published label shift)", {"order": LabelShift()}),
     "mixed": ("all domains shuffled together", {"pool": True}),
-    "continual": ("one domain after the other, never back to the source model", {"reset": False}),
-    "correlated": ("neighbours in time share their class (Dirichlet)", {"order": Dirichlet()}),
+    "continual": ("one domain after the other, without reset", {"reset": False}),
+    "correlated": ("temporally correlated labels (Dirichlet)", {"order": Dirichlet()}),
     "single": ("one image at a time", {"batch_size": 1}),
 }
 
 
 def make_scenario(name: str = "mild", **choices: Any) -> Scenario:
-    """A scenario by name, or by several joined with +; settings of the scenario or of its order override it.
+    """A scenario by its name, or by several joined with +; `choices` are settings of the scenario or of its order.
 
     >>> make_scenario("imbalanced+mixed+single", ratio=1000).order
     LabelShift(ratio=1000, slot=None)
     >>> make_scenario("imbalanced+correlated")
     Traceback (most recent call last):
     ...
-    ValueError: imbalanced and correlated both decide the order; choose one of them
+    ValueError: imbalanced and correlated both set the order; choose one of them
     """
     fields: dict[str, Any] = {}
     by: dict[str, str] = {}
@@ -181,7 +182,7 @@ def make_scenario(name: str = "mild", **choices: Any) -> Scenario:
             raise ValueError(f"there is no scenario {part!r}; {nearest(part, SCENARIOS)}")
         for key, value in SCENARIOS[part][1].items():
             if key in by and fields[key] != value:
-                raise ValueError(f"{by[key]} and {part} both decide the {key}; choose one of them")
+                raise ValueError(f"{by[key]} and {part} both set the {key}; choose one of them")
             fields[key], by[key] = value, part
     own = {spec.name for spec in dataclasses.fields(Scenario)}
     scenario = Scenario(**fields | {key: value for key, value in choices.items() if key in own})
@@ -194,7 +195,7 @@ def make_scenario(name: str = "mild", **choices: Any) -> Scenario:
 
 
 def settings(scenario: Scenario) -> dict[str, Any]:
-    """A scenario's settings as JSON could hold them.
+    """A scenario's settings as JSON values.
 
     >>> settings(make_scenario("correlated"))["order"]
     {'order': 'Dirichlet', 'alpha': 0.1, 'slots': None}

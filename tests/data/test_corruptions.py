@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from numpy.random import RandomState
 from scipy.ndimage import gaussian_filter, map_coordinates, zoom
 
+from dualtta.conformance.corruptions import check
 from dualtta.data.corruptions import CORRUPTIONS, SEVERITIES, FrostSource, corrupt, find_frost, rng_for
 from dualtta.data.corruptions.blur import scatter, zoomed
-from dualtta.data.corruptions.conformance import check
 from dualtta.data.corruptions.digital import field, sample
 from dualtta.data.corruptions.severities import CIFAR, IMAGENET, table_for
 from dualtta.data.corruptions.textures import NAMES, drawn, from_folder
@@ -60,7 +60,7 @@ def test_a_wrong_array_is_found_out(tmp_path):
     assert "on average" in found["snow_32_1"].why
     assert "share of changed values" in found["impulse_noise_32_5"].why
     assert "frost1.png" in found["frost_32_1"].why
-    assert "not there yet" in found["mist_32_1"].why
+    assert "not implemented" in found["mist_32_1"].why
     assert "input_99" in found["fog_99_1"].why
     assert "odd" in found["odd"].why
 

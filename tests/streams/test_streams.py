@@ -1,4 +1,4 @@
-"""Scenarios: every image is met as promised, the same for the same seed, and resets stand where they should."""
+"""Scenarios: which images occur and how often, determinism by seed, and the positions of the resets."""
 
 import random
 from pathlib import Path
@@ -18,7 +18,7 @@ EVERY_ONCE = ["mild", "mixed", "continual", "correlated", "single", "correlated+
 
 
 class Numbers(Dataset):
-    """Images nobody looks at: only their labels and domains matter here."""
+    """A dataset of labels and domains, whose images are never opened."""
 
     def __init__(self, sizes=(40, 25, 10), classes=5):
         domain = np.repeat(np.arange(len(sizes)), sizes)
@@ -30,7 +30,7 @@ class Numbers(Dataset):
 
 
 def published_recipe(seed, ratio, classes, images, slot):
-    """The recipe in its authors' words: global generators, one draw at a time."""
+    """The published algorithm, written literally: global generators, one draw at a time."""
     state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
     try:
         random.seed(seed)
@@ -41,9 +41,9 @@ def published_recipe(seed, ratio, classes, images, slot):
                 break
         np.random.seed(2022)  # noqa: NPY002
         labels = []
-        for favourite in order:
+        for dominant in order:
             q = np.ones(classes) / (ratio + classes - 1)
-            q[favourite] = ratio / (ratio + classes - 1)
+            q[dominant] = ratio / (ratio + classes - 1)
             labels += [np.random.choice(classes, 1, p=q)[0] for _ in range(slot)]  # noqa: NPY002
         labels = np.array(labels)
         values = np.zeros(len(labels))
@@ -71,7 +71,7 @@ def test_the_recorded_label_shift_orders_come_out_exactly(tmp_path):
     assert all(verdict["ok"] and verdict["worst"] == 0 for verdict in verdicts), verdicts
 
 
-def test_a_label_shift_order_that_is_off_is_said_to_be(tmp_path):
+def test_a_label_shift_order_that_differs_is_reported(tmp_path):
     order = label_shift([50] * 1000, 3, 1000).astype(np.float64)
     np.save(tmp_path / "label_shift_seed3_ir1000.npy", order)
     order[5] += 1
@@ -118,7 +118,7 @@ def test_in_a_slot_of_the_label_shift_one_class_dominates():
 
 
 @pytest.mark.parametrize("name", EVERY_ONCE)
-def test_every_image_is_met_exactly_once(name):
+def test_every_image_occurs_exactly_once(name):
     data = Numbers()
     stream = make_scenario(name).stream(data)
     met = np.concatenate([indices for _, indices in stream.batches()])
@@ -127,14 +127,14 @@ def test_every_image_is_met_exactly_once(name):
 
 
 @pytest.mark.parametrize("name", list(SCENARIOS))
-def test_a_stream_follows_from_seed_and_settings(name):
+def test_seed_and_settings_determine_a_stream(name):
     data, scenario = Numbers(), make_scenario(name)
     once, again, other = (np.concatenate([s.indices for s in scenario.stream(data, seed).segments]) for seed in (1, 1, 2))
     assert (once == again).all()
     assert (once != other).any()
 
 
-def test_domains_follow_each_other_with_a_reset_where_the_scenario_says_so():
+def test_domains_follow_each_other_with_the_scenarios_resets():
     data = Numbers()
     assert [(s.domain, s.reset) for s in make_scenario("mild").stream(data).segments] == [
         ("d0", True),
@@ -153,7 +153,7 @@ def test_mixed_mixes_the_domains():
     assert set(data.domain[first]) == {0, 1, 2}
 
 
-def test_repeats_pass_again_over_what_lies_between_two_resets():
+def test_repeats_are_further_passes_between_two_resets():
     data = Numbers()
     mild = make_scenario("mild", repeats=2).stream(data).segments
     assert [(s.domain, s.reset) for s in mild] == [(d, r) for d in ("d0", "d1", "d2") for r in (True, False)]
@@ -164,7 +164,7 @@ def test_repeats_pass_again_over_what_lies_between_two_resets():
     assert (mild[0].indices != mild[1].indices).any()
 
 
-def test_a_domain_is_met_in_the_same_order_whichever_others_are_chosen():
+def test_the_order_of_a_domain_does_not_depend_on_the_other_domains():
     data = Numbers()
     alone = make_scenario("mild", domains=("d1",)).stream(data).segments[0]
     among = make_scenario("mild").stream(data).segments[1]
@@ -194,7 +194,7 @@ def switches(labels):
     return (np.diff(labels) != 0).mean()
 
 
-def test_correlated_neighbours_share_their_class_the_more_the_smaller_alpha():
+def test_labels_are_the_more_correlated_the_smaller_alpha():
     data = Numbers(sizes=(2000,), classes=10)
     rates = [
         switches(data.labels[make_scenario("correlated", alpha=a, slots=s).stream(data).segments[0].indices])
@@ -213,7 +213,7 @@ def test_correlated_neighbours_share_their_class_the_more_the_smaller_alpha():
     seed=st.integers(0, 2**32 - 4),
 )
 @settings(max_examples=80, deadline=None)
-def test_any_stream_keeps_its_promises(sizes, name, batch_size, repeats, limit, seed):
+def test_invariants_of_any_stream(sizes, name, batch_size, repeats, limit, seed):
     data = Numbers(sizes)
     stream = make_scenario(name, batch_size=batch_size, repeats=repeats, limit=limit).stream(data, seed)
     batches = list(stream.batches())
@@ -228,7 +228,7 @@ def test_any_stream_keeps_its_promises(sizes, name, batch_size, repeats, limit, 
         assert all(len(segment.indices) <= limit for segment in stream.segments)
 
 
-def test_a_saved_stream_is_the_stream(tmp_path):
+def test_a_stream_is_saved_and_loaded_unchanged(tmp_path):
     stream = make_scenario("imbalanced", batch_size=7, repeats=2).stream(Numbers(), seed=9)
     stream.save(tmp_path / "indices.npz")
     again = Stream.load(tmp_path / "indices.npz")
@@ -254,7 +254,7 @@ def test_a_file_that_is_no_stream_is_refused(tmp_path):
     ("name", "choices", "message"),
     [
         ("mildd", {}, "did you mean 'mild'"),
-        ("imbalanced+correlated", {}, "both decide the order"),
+        ("imbalanced+correlated", {}, "both set the order"),
         ("mild", {"batch_size": 0}, "batch_size must be a whole number"),
         ("mild", {"repeats": 0}, "repeats must be"),
         ("mild", {"limit": 0}, "limit must be"),
@@ -265,7 +265,7 @@ def test_a_file_that_is_no_stream_is_refused(tmp_path):
         ("imbalanced", {"slot": 0}, "at least one draw"),
     ],
 )
-def test_a_wrong_setting_is_named_with_the_way_out(name, choices, message):
+def test_a_wrong_setting_is_named_with_valid_ones(name, choices, message):
     with pytest.raises(ValueError, match=message):
         make_scenario(name, **choices).stream(Numbers())
 

@@ -13,19 +13,18 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
-from dualtta.conformance import Verdict, read_arrays
+from dualtta.conformance.verdict import Arrays, Verdict, read_arrays
 from dualtta.data.corruptions import CORRUPTIONS, corrupt
 from dualtta.data.corruptions.textures import from_folder
 
+# tolerances
 LEVELS = 2  # grey levels, at every pixel
 SNOW = 0.5  # grey levels, on average
-IMPULSES = 0.02  # of all values changed, of full brightness in each channel's mean: its authors' draws cannot be repeated
-
-Arrays = dict[str, NDArray[Any]]
+IMPULSES = 0.02  # in the share of changed values and each channel's mean: the published draws cannot be reproduced
 
 
 def check(folder: Path, progress: Callable[[list[Any]], Any] = iter) -> list[Verdict]:
-    """One verdict an array; none where the folder has no corruptions."""
+    """A verdict on each array of corruptions.npz; empty where there is no such file."""
     path = folder / "corruptions.npz"
     if not path.exists():
         return []
@@ -41,11 +40,11 @@ def check(folder: Path, progress: Callable[[list[Any]], Any] = iter) -> list[Ver
 
 
 def check_array(key: str, arrays: Arrays, seed: int, frost: Path) -> Verdict:
-    """Draw the array anew and compare."""
+    """Regenerate one array and compare."""
     case = f"corruptions/{key}"
     name, size, severity = (["", "", *key.rsplit("_", 2)])[-3:]
     if name not in CORRUPTIONS:
-        return Verdict(case, False, None, f"not there yet: the corruption {name or key!r}")
+        return Verdict(case, False, None, f"not implemented: the corruption {name or key!r}")
     try:
         clean, golden = arrays[f"input_{size}"], arrays[key]
         textures = from_folder(frost) if name == "frost" else None
@@ -56,6 +55,7 @@ def check_array(key: str, arrays: Arrays, seed: int, frost: Path) -> Verdict:
 
 
 def judge(case: str, name: str, clean: NDArray[Any], ours: NDArray[Any], golden: NDArray[Any]) -> Verdict:
+    """Compare by the tolerance of the corruption."""
     if ours.shape != golden.shape:
         return Verdict(case, False, None, f"has shape {golden.shape}, its input {clean.shape}")
     if golden.dtype != np.uint8:
