@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from made import make, rows_of
 
-from dualtta.data import workers
+from dualtta import processes
 from dualtta.methods import METHODS
 from dualtta.records import format as records
 from dualtta.report import figures
@@ -290,7 +290,7 @@ def test_every_figure_is_drawn_as_png_and_svg_and_the_same_again(both, grid, tmp
 
 def test_several_processes_draw_the_same_in_the_same_order(both, tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "FEW", 1)
-    monkeypatch.setattr(workers, "signal", SimpleNamespace(SIGINT=signal.SIGINT))  # as on Windows, which holds none
+    monkeypatch.setattr(processes, "signal", SimpleNamespace(SIGINT=signal.SIGINT))  # as on Windows, which cannot block signals
     few = [kind for kind in kinds(both) if kind.name in ("sample-use", "cost")]
     heard: list[int] = []
     made, apart = draw_all(few, tmp_path / "here"), draw_all(few, tmp_path / "there", heard.append, workers=2)
