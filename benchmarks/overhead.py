@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import dualtta
 from dualtta.speed import Speed
-from dualtta.testing import Counting
+from dualtta.testing import OperatorCounter
 from dualtta.zoo.small import resnet_tiny, resnet_tiny_gn
 
 # The methods as they are, equations and all, by settings that select whatever comes, or nobody.
@@ -94,9 +94,9 @@ def _overhead(
         assert step.updated == selected
     calls, bare = zip(*pairs[WARM:], strict=True)
     beyond = [call - alone for call, alone in pairs[WARM:]]
-    with Counting() as asked:
+    with OperatorCounter() as asked:
         adapter.step(x)
-    with Counting() as needed:
+    with OperatorCounter() as needed:
         passes(x, step.forwards, step.backwards)
     times = [statistics.median(each) for each in (calls, bare, beyond)]
     return step.forwards, step.backwards, times[0], times[1], times[2], asked.calls - needed.calls

@@ -1,14 +1,15 @@
-"""Checks that every method must pass. Authors of new methods run them on theirs:
+"""A conformance suite for adaptation methods. Run it on your own method:
 
     from dualtta.testing import check_method
     check_method(MyMethod(tau=0.3))
 
-Each check is an `assert` with a sentence. They feed bare inputs: no method ever sees a label.
+Each check is a function whose `assert` messages state the requirement.
 """
 
 import copy
 import dataclasses
 import random
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,16 +24,17 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dualtta.adapter import Adapter
-from dualtta.method import Method, Step
+from dualtta.method import Appearance, Method, Step
 from dualtta.methods import make_method
 from dualtta.model.norms import affine_names, norm_layers
 from dualtta.wrap import adapt
 
 Check = Callable[[Method, nn.Module, Sequence[Tensor]], None]
+DASHES = ("-", "--", "-.", ":")
 
 
 def small_net(norm: str = "group", classes: int = 10, seed: int = 0) -> nn.Module:
-    """A convolutional net of random weights for checks, whose predictions are confident enough to be selected.
+    """A small convolutional classifier with random weights whose predictions are confident enough to be selected.
 
     >>> small_net("batch")(torch.zeros(2, 3, 16, 16)).shape
     torch.Size([2, 10])
@@ -49,14 +51,14 @@ def small_net(norm: str = "group", classes: int = 10, seed: int = 0) -> nn.Modul
             nn.Sequential(nn.Conv2d(a, b, 3, 1 + i % 2, 1), norms[norm](b), nn.ReLU())
             for i, (a, b) in enumerate(pairwise(widths))
         ]
-        head = nn.Linear(widths[-1] * 16, classes)  # it sees positions, so that shuffling patches matters to it
+        head = nn.Linear(widths[-1] * 16, classes)  # depends on positions, so that shuffling patches changes its output
         nn.init.normal_(head.weight, std=0.25)  # confident
         body = nn.Sequential(*stages)
         layers = [module for module in body.modules() if isinstance(module, nn.BatchNorm2d)]
         for layer in layers:
             layer.momentum = 1.0
         with torch.no_grad():
-            body(torch.randn(16, 3, 16, 16))  # running statistics that are those of some data, and of other than the stream's
+            body(torch.randn(16, 3, 16, 16))  # running statistics of some data, but not of the stream's
         for layer in layers:
             layer.momentum = 0.1
             layer.running_var *= torch.empty_like(layer.running_var).uniform_(0.5, 1.5)  # type: ignore[operator,arg-type]
@@ -75,12 +77,37 @@ def small_stream(batches: int = 4, size: int = 16, side: int = 16, seed: int = 0
 def check_method(
     method: str | Method | type[Method], model: nn.Module | None = None, batches: Sequence[Tensor] | None = None
 ) -> None:
-    """Run all checks, on the given model and stream or on small ones of three kinds of norm layer."""
+    """Run all checks on a method.
+
+    Args:
+        method: a registered name, a method or its class.
+        model: the model to adapt; default: small models with BatchNorm, GroupNorm and LayerNorm.
+        batches: the stream of inputs; default: `small_stream()`.
+
+    Raises:
+        AssertionError: with the requirement that the method does not meet.
+    """
     made = make_method(method)
     models = [model] if model is not None else [small_net(norm) for norm in ("batch", "group", "layer")]
     for each in models:
         for check in CHECKS:
             check(made, each, batches or small_stream())
+
+
+def check_metadata(method: Method, model: nn.Module, batches: Sequence[Tensor]) -> None:
+    kind = type(method)
+    assert kind.name == "" or kind.name.isidentifier(), f"`name` is an identifier, such as my_method, not {kind.name!r}"
+    for key in ("title", "paper"):
+        value = getattr(kind, key)
+        assert isinstance(value, str), f"`{key}` is one line of text, not {value!r}"
+        assert [value] == (value.strip().splitlines() or [""]), f"`{key}` is one line of text, not {value!r}"
+    assert re.fullmatch(r"(\d{4}-(0[1-9]|1[0-2]))?", kind.published), f"`published` is YYYY-MM or empty, not {kind.published!r}"
+    look = kind.appearance
+    assert look is None or isinstance(look, Appearance), "`appearance` is an Appearance or None"
+    if look is not None:
+        assert re.fullmatch(r"#[0-9a-f]{6}", look.color), f"the color of `appearance` is #rrggbb, not {look.color!r}"
+        assert look.marker, "`appearance` has a marker"
+        assert look.dash in DASHES, f"the dash of `appearance` is one of {', '.join(DASHES)}, not {look.dash!r}"
 
 
 def check_holds_no_state(method: Method, model: nn.Module, batches: Sequence[Tensor]) -> None:
@@ -89,7 +116,7 @@ def check_holds_no_state(method: Method, model: nn.Module, batches: Sequence[Ten
     assert params.frozen, "a method is a frozen dataclass: @dataclass(frozen=True, kw_only=True)"
     before = copy.deepcopy(vars(method))
     run(adapt(model, method), batches)
-    assert vars(method) == before, "a method's fields stay as they are: memory is passed in and out"
+    assert vars(method) == before, "a method's fields do not change: its state is the memory, an argument and a return value"
 
 
 def check_predicts_before_adapting(method: Method, model: nn.Module, batches: Sequence[Tensor]) -> None:
@@ -101,24 +128,24 @@ def check_predicts_before_adapting(method: Method, model: nn.Module, batches: Se
 
 def check_only_norm_parameters_move(method: Method, model: nn.Module, batches: Sequence[Tensor]) -> None:
     before, modes = copy.deepcopy(model.state_dict()), [(m, m.training) for m in model.modules()]
-    wanted = [p.requires_grad for p in model.parameters()]
+    required = [p.requires_grad for p in model.parameters()]
     adapter = adapt(model, method, lr=0.01)
     run(adapter, batches)
-    assert same(model.state_dict(), before), "the caller's model stays as it was"
-    assert all(m.training == mode for m, mode in modes), "the caller's model stays in its mode"
-    assert [p.requires_grad for p in model.parameters()] == wanted, "the caller's model requires gradients as before"
+    assert same(model.state_dict(), before), "the caller's model does not change"
+    assert all(m.training == mode for m, mode in modes), "the modes of the caller's model do not change"
+    assert [p.requires_grad for p in model.parameters()] == required, "requires_grad of the caller's model does not change"
     norms = {full for name, norm in norm_layers(model).items() for full in affine_names(name, norm)}
     moved = {name for name, value in adapter.model.state_dict().items() if not torch.equal(value, before[name])}
-    assert moved <= norms, f"only norm parameters move, not {sorted(moved - norms)}"
+    assert moved <= norms, f"only parameters of norm layers are adapted, not {sorted(moved - norms)}"
 
 
-def check_selects_soundly(method: Method, model: nn.Module, batches: Sequence[Tensor]) -> None:
+def check_selection_is_valid(method: Method, model: nn.Module, batches: Sequence[Tensor]) -> None:
     for step in run(adapt(model, method), batches):
         assert not (step.plus & step.minus).any(), "D+ and D- are disjoint"
-        part = step.plus | step.minus
-        assert (step.weight[part] > 0).all(), "the weight of whoever takes part is positive"
-        assert (step.weight[~part] == 0).all(), "the weight of whoever takes no part is zero"
-        assert step.plus.shape == step.minus.shape == step.weight.shape == step.logits.shape[:1], "one entry a sample"
+        selected = step.plus | step.minus
+        assert (step.weight[selected] > 0).all(), "the weight of a selected sample is positive"
+        assert (step.weight[~selected] == 0).all(), "the weight of a sample that is not selected is zero"
+        assert step.plus.shape == step.minus.shape == step.weight.shape == step.logits.shape[:1], "one entry per sample"
 
 
 def check_reset_is_exact(method: Method, model: nn.Module, batches: Sequence[Tensor]) -> None:
@@ -139,8 +166,8 @@ def check_save_and_load_are_exact(method: Method, model: nn.Module, batches: Seq
         other.load(Path(folder, "state.safetensors"))
     steps = zip(run(adapter, batches[half:]), run(other, batches[half:]), strict=True)
     assert all(same_step(a, b) for a, b in steps), "a loaded adapter continues bit for bit"
-    assert same(adapter.model.state_dict(), other.model.state_dict()), "and ends at the same parameters"
-    assert same(dict(adapter.memory), dict(other.memory)), "and with the same memory"
+    assert same(adapter.model.state_dict(), other.model.state_dict()), "and has the same parameters at the end"
+    assert same(dict(adapter.memory), dict(other.memory)), "and the same memory"
 
 
 def check_leaves_random_state_alone(method: Method, model: nn.Module, batches: Sequence[Tensor]) -> None:
@@ -150,9 +177,9 @@ def check_leaves_random_state_alone(method: Method, model: nn.Module, batches: S
 
     before = torch.get_rng_state(), numpy_state(), random.getstate()
     run(adapt(model, method), batches)
-    assert torch.equal(torch.get_rng_state(), before[0]), "torch's global generator is left alone"
-    assert np.array_equal(numpy_state(), before[1]), "numpy's global generator is left alone"
-    assert random.getstate() == before[2], "Python's global generator is left alone"
+    assert torch.equal(torch.get_rng_state(), before[0]), "torch's global generator is not used"
+    assert np.array_equal(numpy_state(), before[1]), "numpy's global generator is not used"
+    assert random.getstate() == before[2], "Python's global generator is not used"
 
 
 def check_leaves_no_hook(method: Method, model: nn.Module, batches: Sequence[Tensor]) -> None:
@@ -160,7 +187,7 @@ def check_leaves_no_hook(method: Method, model: nn.Module, batches: Sequence[Ten
     run(adapter, batches)
     for module in [*model.modules(), *adapter.model.modules()]:
         hooks = [*module._forward_hooks, *module._forward_pre_hooks, *module._backward_hooks]
-        assert not hooks, "no hook is left behind"
+        assert not hooks, "all hooks are removed"
 
 
 def check_works_without_grad(method: Method, model: nn.Module, batches: Sequence[Tensor]) -> None:
@@ -179,10 +206,11 @@ def check_parameters_stay_finite(method: Method, model: nn.Module, batches: Sequ
 
 
 CHECKS: tuple[Check, ...] = (
+    check_metadata,
     check_holds_no_state,
     check_predicts_before_adapting,
     check_only_norm_parameters_move,
-    check_selects_soundly,
+    check_selection_is_valid,
     check_reset_is_exact,
     check_save_and_load_are_exact,
     check_leaves_random_state_alone,
@@ -192,8 +220,8 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts what torch is asked to do."""
+class OperatorCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the torch operators that are called."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -205,11 +233,12 @@ class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def run(adapter: Adapter, batches: Sequence[Tensor]) -> list[Step]:
+    """The adapter's steps on a stream."""
     return [adapter.step(x) for x in batches]
 
 
 def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
-    """Whether two named sets of tensors are equal bit for bit."""
+    """Whether two state dicts are equal bit for bit."""
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
@@ -230,7 +259,7 @@ def same_step(a: Step, b: Step) -> bool:
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Random initialisation from a seed, without a trace in the global generator."""
+    """Seed torch's global generator, and restore it at the end."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield

@@ -13,7 +13,7 @@ from dualtta.conformance.methods import check_case, read_cases
 from dualtta.losses import WeightedEntropy, entropy
 from dualtta.model.shortcuts import agree
 from dualtta.speed import SPEEDS, Speed, find_speed
-from dualtta.testing import Counting, run, same, same_step, small_net, small_stream
+from dualtta.testing import OperatorCounter, run, same, same_step, small_net, small_stream
 
 SHARED = Path(__file__).parents[2] / "shared" / "conformance"
 
@@ -201,9 +201,9 @@ def test_a_step_on_a_single_sample_asks_little_of_torch_beyond_its_passes(method
     net = nn.Sequential(nn.Conv2d(3, 8, 3), norm, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), head)
     adapter = dualtta.adapt(net, method, **settings)
     for x in torch.randn(3, 1, 3, 8, 8):  # who was selected before decides how a batch is forwarded
-        with Counting() as asked:
+        with OperatorCounter() as asked:
             step = adapter.step(x)
-    with Counting() as needed:
+    with OperatorCounter() as needed:
         for number in range(step.forwards):
             logits = adapter.model(x)
             if number < step.backwards:

@@ -1,4 +1,4 @@
-"""The public checks catch what they are for: for each, a method or model that fails it."""
+"""Each public check fails on a method that violates it, and passes on the others."""
 
 import random
 from dataclasses import dataclass, field
@@ -7,14 +7,15 @@ import pytest
 import torch
 
 import dualtta
-from dualtta.method import Method, Selection, entropy_objective
+from dualtta.method import Appearance, Method, Selection, entropy_objective
 from dualtta.testing import (
     check_holds_no_state,
     check_leaves_no_hook,
     check_leaves_random_state_alone,
+    check_metadata,
     check_method,
     check_reset_is_exact,
-    check_selects_soundly,
+    check_selection_is_valid,
     check_works_without_grad,
     small_net,
     small_stream,
@@ -22,26 +23,26 @@ from dualtta.testing import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Everybody(Method):
+class SelectsAll(Method):
     def select(self, probe, memory):
         return Selection.of(torch.ones_like(probe.prediction, dtype=torch.bool), torch.ones_like(probe.entropy))
 
 
-class Stateful(Everybody):
+class Stateful(SelectsAll):
     def select(self, probe, memory):
         object.__setattr__(self, "calls", 1)
         return super().select(probe, memory)
 
 
-class Gambling(Everybody):
+class DrawsGlobally(SelectsAll):
     def select(self, probe, memory):
         torch.rand(1)
         random.random()
         return super().select(probe, memory)
 
 
-class Forgetful(Everybody):
-    """Remembers outside of its memory, so that reset cannot reach it."""
+class ForgetsToReset(SelectsAll):
+    """Keeps state outside of the memory, which reset does not restore."""
 
     seen: list = []  # noqa: RUF012
 
@@ -50,43 +51,71 @@ class Forgetful(Everybody):
         return entropy_objective(probe, selection) * len(self.seen)
 
 
-class Overlapping(Everybody):
+class Overlapping(SelectsAll):
     def select(self, probe, memory):
-        everybody = torch.ones_like(probe.prediction, dtype=torch.bool)
-        return Selection(everybody, everybody, torch.ones_like(probe.entropy))
+        everything = torch.ones_like(probe.prediction, dtype=torch.bool)
+        return Selection(everything, everything, torch.ones_like(probe.entropy))
 
 
-class Weightless(Everybody):
+class Weightless(SelectsAll):
     def select(self, probe, memory):
         return Selection.of(torch.ones_like(probe.prediction, dtype=torch.bool), torch.zeros_like(probe.entropy))
 
 
-class Hooked(Everybody):
+class Hooked(SelectsAll):
     def select(self, probe, memory):
         probe._net.model.register_forward_hook(lambda *args: None)
         return super().select(probe, memory)
 
 
-class GradDependent(Everybody):
+class GradDependent(SelectsAll):
     def select(self, probe, memory):
         weight = torch.full_like(probe.entropy, 1.0 if probe._x.is_inference() else 2.0)
         return Selection.of(torch.ones_like(probe.prediction, dtype=torch.bool), weight)
 
 
 @pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("name", "my method", "`name` is an identifier"),
+        ("title", "My\nmethod", "`title` is one line"),
+        ("paper", None, "`paper` is one line"),
+        ("published", "June 2026", "`published` is YYYY-MM or empty"),
+        ("published", "2026-13", "`published` is YYYY-MM or empty"),
+        ("appearance", "#0072b2", "an Appearance or None"),
+        ("appearance", Appearance("blue", "o", "-"), "#rrggbb"),
+        ("appearance", Appearance("#0072b2", "", "-"), "has a marker"),
+        ("appearance", Appearance("#0072b2", "o", "dashed"), "the dash of"),
+    ],
+)
+def test_metadata_that_tables_and_figures_cannot_show_is_rejected(key, value, says):
+    with pytest.raises(AssertionError, match=says):
+        check_metadata(type("Odd", (SelectsAll,), {key: value})(), small_net(), small_stream())
+
+
+def test_the_metadata_of_every_registered_method_is_valid_and_complete():
+    for name, kind in dualtta.METHODS.items():
+        check_metadata(kind(), small_net(), [])
+        if kind.__module__.startswith("dualtta.methods."):
+            assert kind.name == name
+            assert kind.title
+            assert kind.appearance
+
+
+@pytest.mark.parametrize(
     ("check", "method", "says"),
     [
-        (check_holds_no_state, Stateful(), "memory is passed in and out"),
-        (check_leaves_random_state_alone, Gambling(), "global generator is left alone"),
-        (check_reset_is_exact, Forgetful(), "after reset"),
-        (check_selects_soundly, Overlapping(), "disjoint"),
-        (check_selects_soundly, Weightless(), "is positive"),
-        (check_leaves_no_hook, Hooked(), "no hook"),
+        (check_holds_no_state, Stateful(), "its state is the memory"),
+        (check_leaves_random_state_alone, DrawsGlobally(), "global generator is not used"),
+        (check_reset_is_exact, ForgetsToReset(), "after reset"),
+        (check_selection_is_valid, Overlapping(), "disjoint"),
+        (check_selection_is_valid, Weightless(), "is positive"),
+        (check_leaves_no_hook, Hooked(), "hooks are removed"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Method) else "",
 )
 def test_each_check_fails_where_it_should(check, method, says):
-    check(Everybody(), small_net(), small_stream())
+    check(SelectsAll(), small_net(), small_stream())
     with pytest.raises(AssertionError, match=says):
         check(method, small_net(), small_stream())
 
@@ -97,7 +126,7 @@ def test_inference_tensors_never_reach_a_method():
 
 def test_check_method_takes_names_classes_and_own_models():
     check_method("tent", small_net(), small_stream(2))
-    check_method(Everybody)
+    check_method(SelectsAll)
     with pytest.raises(ValueError, match="no method"):
         check_method("tentt")
 
@@ -110,8 +139,8 @@ def test_small_nets_are_repeatable_and_leave_the_generator_alone():
 
 
 @dataclass(frozen=True, kw_only=True)
-class Remembering(Everybody):
-    """A plug-in method with memory of its own passes everything."""
+class Remembering(SelectsAll):
+    """A method with memory of its own, as a plug-in would define it."""
 
     pace: float = field(default=0.5)
 
