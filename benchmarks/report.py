@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from dualtta.bench.cell import Cell, title
+from dualtta.bench.provenance import provenance
 from dualtta.records import format as records
 from dualtta.records.metrics import Column, summarise
 
@@ -87,7 +88,7 @@ def write_cell(out: Path, number: int, samples: int) -> None:
         "subset": False,
         "model": {"card": None, "weights_hash": cell.weights_hash, "preprocess": {}},
         "threads": 1,
-        "provenance": records.provenance(),
+        "provenance": provenance(),
     }
     cost = {"finished": "2026-01-01T00:00:00Z", "seconds": 100.0, "images_per_second": samples / 100, "device": "cpu"}
     files = {

@@ -91,7 +91,7 @@ def rename_into_place(part: str | Path, path: str | Path) -> None:
 
 
 @contextmanager
-def alone(folder: str | Path) -> Iterator[None]:
+def exclusive(folder: str | Path) -> Iterator[None]:
     """Exclusive use of a folder among processes; others wait. Where folders cannot be locked, there is no exclusion."""
     with ExitStack() as stack:
         with suppress(ImportError, OSError):  # Windows, which opens no folder either, and some network file systems

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dualtta.bench.presence import Presence, present
 from dualtta.data.registry import DATASETS, needs_root, open_dataset
 from dualtta.records import format as records
-from dualtta.records.verification import believed
+from dualtta.records.verification import verified
 from dualtta.streams.scenarios import make_scenario
 
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ def compute(cell: Cell, place: Place, notice: Notice = deaf) -> records.Files:
     import torch
 
     from dualtta.bench.evaluate import evaluate
+    from dualtta.bench.provenance import provenance
     from dualtta.collapse import CollapseWarning
     from dualtta.data.loading import load
     from dualtta.methods import settings
@@ -160,7 +161,7 @@ def compute(cell: Cell, place: Place, notice: Notice = deaf) -> records.Files:
         "subset": cell.stream.get("limit") is not None,
         "model": {"card": card, "weights_hash": cell.weights_hash, "preprocess": preprocess.about()},
         "threads": place.threads,
-        "provenance": records.provenance(),
+        "provenance": provenance(),
     }
     seconds = time.perf_counter() - begun
     cost = {
@@ -266,7 +267,7 @@ def distinct(cells: Iterable[Cell]) -> list[Cell]:
 
 def pending(cells: Iterable[Cell], place: Place) -> list[Cell]:
     """Those without a result, or with one that cannot be believed."""
-    return [cell for cell in distinct(cells) if believed(place.folder(cell)) is None]
+    return [cell for cell in distinct(cells) if verified(place.folder(cell)) is None]
 
 
 def sources(cells: Iterable[Cell], place: Place) -> list["Source"]:

@@ -12,7 +12,7 @@ from typing import Any
 from dualtta.bench.benchmarks import BENCHMARKS, IMAGENET_C, NINE, SAFE, SIX, Options, Setup, imagenet, wanted
 from dualtta.bench.cell import Cell
 from dualtta.bench.run import Plan
-from dualtta.records.format import Record
+from dualtta.records.reading import Record
 from dualtta.studies.questions import STUDIES
 from dualtta.studies.trials import TRIALS
 from dualtta.train import make_source

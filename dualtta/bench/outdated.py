@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dualtta.methods import METHODS, make_method, settings
-from dualtta.records.format import Record
+from dualtta.records.reading import Record
 
 
 def outdated(about: dict[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -8,8 +8,8 @@ from typing import Any
 from dualtta.bench.cell import Cell, Place, distinct, open_source, pending, sources, title
 from dualtta.bench.checks import validate
 from dualtta.bench.run import Plan
-from dualtta.records.format import read_all
-from dualtta.records.verification import unfit
+from dualtta.records.reading import read_folder
+from dualtta.records.verification import verify_complete
 from dualtta.streams.scenarios import make_scenario
 
 TRIED = 6  # batches that an estimate is made from
@@ -47,8 +47,8 @@ def show_plan(plan: Plan, place: Place, jobs: int, json: bool) -> int:
 def estimate(cells: list[Cell], place: Place) -> dict[str, float]:
     """Seconds of each cell: as long as the like took before, or by trying a few batches of it."""
     known: dict[str, list[float]] = {}
-    for record in read_all(place.out)[0]:
-        if not unfit(record):
+    for record in read_folder(place.out)[0]:
+        if not verify_complete(record):
             known.setdefault(_kind(record.cell["cell"]), []).append(record.cost["seconds"])
     rates = {kind: median(seconds) for kind, seconds in known.items()}
     for cell in cells:

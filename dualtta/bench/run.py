@@ -15,8 +15,8 @@ from dualtta.bench.planned import leave_plan
 from dualtta.bench.presence import Presence, present, sweep
 from dualtta.plugins import nearest
 from dualtta.progress import bars
-from dualtta.records.format import Record
-from dualtta.records.verification import believed
+from dualtta.records.reading import Record
+from dualtta.records.verification import verified
 
 Plan = list[Cell] | Generator[list[Cell], list[Record], None]  # one stage, or stages that learn from those before them
 
@@ -51,7 +51,7 @@ def run_plan(plan: Plan, place: Place, launcher: str = "local", jobs: int = 1, c
                     note_failure(place.folder(cell), why)
             done = [reason == "" for _, reason in _launch(ready, place, launcher, jobs, view, result)]
         result.computed += sum(done)
-        result.records = [record for cell in cells if (record := believed(place.folder(cell)))]
+        result.records = [record for cell in cells if (record := verified(place.folder(cell)))]
     return result
 
 

@@ -12,7 +12,8 @@ from dualtta.bench.planned import Planned, read_plans
 from dualtta.bench.presence import Presence, at_work
 from dualtta.bench.run import overview
 from dualtta.records import format as records
-from dualtta.records.verification import unfit
+from dualtta.records.reading import Record, read
+from dualtta.records.verification import verify_complete
 
 BEST_BY = ("accuracy", "mean_of_groups", "worst_group")
 Kind = tuple[str, ...]
@@ -55,7 +56,7 @@ class Watcher:
 
     def __init__(self, folder: Path, now: Callable[[], float] = time.time) -> None:
         self.folder, self.now = folder, now
-        self._records: dict[str, records.Record] = {}
+        self._records: dict[str, Record] = {}
 
     def look(self) -> Snapshot:
         plans, here = read_plans(self.folder), at_work(self.folder)
@@ -89,7 +90,7 @@ class Watcher:
             notes=notes,
         )
 
-    def _read(self) -> tuple[dict[str, records.Record], list[str], dict[str, tuple[str, float]]]:
+    def _read(self) -> tuple[dict[str, Record], list[str], dict[str, tuple[str, float]]]:
         """Records by key, what cannot be read, and what failed with its reason and when."""
         notes, failed, here = [], {}, set()
         for folder in sorted((self.folder / "cells").glob("*")):
@@ -108,10 +109,10 @@ class Watcher:
         return {key: record for key, record in self._records.items() if key in here}, notes, failed
 
 
-def checked(folder: Path) -> records.Record:
+def checked(folder: Path) -> Record:
     """The record in a folder; a ValueError where it cannot be believed, or something that is shown is missing from it."""
-    record = records.read(folder)
-    if why := unfit(record):
+    record = read(folder)
+    if why := verify_complete(record):
         raise ValueError(f"{record.key} cannot be believed: {why}")
     try:
         overview([record])
@@ -125,9 +126,7 @@ def checked(folder: Path) -> records.Record:
 class Pace:
     """How fast cells are done since a run began, and how long the others will take by those of their kind."""
 
-    def __init__(
-        self, done: Mapping[str, records.Record], planned: Mapping[str, Planned], begun: float | None, now: float
-    ) -> None:
+    def __init__(self, done: Mapping[str, Record], planned: Mapping[str, Planned], begun: float | None, now: float) -> None:
         self.now = now
         self.seconds: dict[Kind, list[float]] = {}
         for record in done.values():
@@ -163,17 +162,17 @@ def kinds(cell: Planned) -> list[Kind]:
     return [whole, whole[:3], whole[:2], ()]
 
 
-def _planned(record: records.Record) -> Planned:
+def _planned(record: Record) -> Planned:
     cell = record.cell["cell"]
     return Planned(record.cell["title"], *(cell[part]["name"] for part in ("dataset", "model", "method", "scenario")))
 
 
-def finished(record: records.Record) -> float:
+def finished(record: Record) -> float:
     """When, in seconds since 1970."""
     return float(timegm(time.strptime(record.cost["finished"], "%Y-%m-%dT%H:%M:%SZ")))
 
 
-def best_so_far(done: Iterable[records.Record]) -> list[Best]:
+def best_so_far(done: Iterable[Record]) -> list[Best]:
     """The leader of every benchmark and column, over the seeds that are done; cells that only choose settings do not count."""
     tables: dict[str, list[dict[str, Any]]] = {}
     for row in overview([record for record in done if record.cell["stage"] == "result"]):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dualtta.records.format import Record
+    from dualtta.records.reading import Record
     from dualtta.report.paired import Pair
 
 Interval = tuple[float, float, float]  # difference, low, high

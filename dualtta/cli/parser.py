@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dualtta.cli.adapt import adapt
-from dualtta.cli.compact import compact
 from dualtta.cli.compare import compare
 from dualtta.cli.conformance import conformance
 from dualtta.cli.data import COMMANDS as DATA
 from dualtta.cli.list import list_
+from dualtta.cli.pack import pack
 from dualtta.cli.report import report
 from dualtta.cli.results import results
 from dualtta.cli.run import run
@@ -36,7 +36,7 @@ COMMANDS: dict[str, Command | dict[str, Command]] = {
     "compare": compare,
     "study": study,
     "accept": accept,
-    "compact": compact,
+    "pack": pack,
     "results": results,
     "adapt": adapt,
     "diagnose": diagnose,

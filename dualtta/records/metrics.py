@@ -1,4 +1,4 @@
-"""What is counted over a run, from its rows alone: plain functions of columns."""
+"""Metrics of a run, computed from its per-sample columns alone: pure functions of arrays of shape (samples,)."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Column = NDArray[Any]
-LOW_ENTROPY = 0.4  # of ln C: whom the baselines call reliable
+LOW_ENTROPY = 0.4  # of ln C: the entropy below which the baselines call a prediction reliable
 
 
 def share(mask: Column) -> float:
-    """The share of true entries; NaN where there are none at all.
+    """The share of true entries; NaN for an empty array.
 
     >>> share(np.array([True, False]))
     0.5
@@ -19,7 +19,7 @@ def share(mask: Column) -> float:
 
 
 def by_name(correct: Column, number: Column, names: tuple[str, ...]) -> dict[str, float]:
-    """The accuracy of each domain or group that occurs.
+    """The accuracy within each domain or group that has samples.
 
     >>> by_name(np.array([True, False, True]), np.array([0, 0, 1]), ("photo", "sketch"))
     {'photo': 0.5, 'sketch': 1.0}
@@ -43,7 +43,7 @@ def calibration_error(confidence: Column, correct: Column, bins: int = 15) -> fl
 
 
 def quadrants(rows: dict[str, Column], tau_sa: Any, tau_sp: Any) -> dict[str, dict[str, float]]:
-    """Count and share correct in the four quadrants of (Diff_sa, Diff_sp); whoever was not looked at is in none."""
+    """Count and accuracy in the four quadrants of (Diff_sa, Diff_sp). Samples that were not evaluated (NaN) are in none."""
     alter, preserve, correct = rows["drop_alter"], rows["drop_preserve"], rows["prediction"] == rows["label"]
     falls, stays, holds, breaks = alter > tau_sa, alter < tau_sa, preserve < tau_sp, preserve > tau_sp
     corners = {
@@ -58,17 +58,23 @@ def quadrants(rows: dict[str, Column], tau_sa: Any, tau_sp: Any) -> dict[str, di
 def summarise(
     rows: dict[str, Column], classes: int, domains: tuple[str, ...], groups: tuple[str, ...], method: dict[str, Any]
 ) -> dict[str, Any]:
-    """All that a table of the paper needs of one run.
+    """The metrics of one run, as they stand in summary.json.
 
-    Three averages go by one name in the literature; each is here under a name of its own: `accuracy` over samples,
-    `mean_of_domains` and `mean_of_groups` over the accuracies of each.
+    The literature calls three averages "accuracy": `accuracy` is over samples, `mean_of_domains` and `mean_of_groups` are means
+    of the accuracies of each.
+
+    Args:
+        rows: The columns of `records.format.COLUMNS`, each of shape (samples,).
+        classes: How many there are.
+        domains, groups: The names that the numbers in `rows["domain"]` and `rows["group"]` stand for.
+        method: The method's settings; with `tau_sa` and `tau_sp` the quadrants are computed.
     """
     correct = rows["prediction"] == rows["label"]
     plus, minus = rows["plus"], rows["minus"]
     domain, group = by_name(correct, rows["domain"], domains), by_name(correct, rows["group"], groups)
-    looked = not np.isnan(rows["drop_alter"]).all() and not np.isnan(rows["drop_preserve"]).all()
+    evaluated = not np.isnan(rows["drop_alter"]).all() and not np.isnan(rows["drop_preserve"]).all()
     tau_sa, tau_sp = method.get("tau_sa"), method.get("tau_sp")
-    both = looked and tau_sa is not None and tau_sp is not None
+    both = evaluated and tau_sa is not None and tau_sp is not None
     return {
         "samples": len(correct),
         "accuracy": share(correct),
@@ -89,5 +95,5 @@ def summarise(
 
 
 def _finite(corners: dict[str, dict[str, float]]) -> dict[str, dict[str, float | None]]:
-    """JSON has no NaN: the share correct of an empty quadrant is null."""
+    """The accuracy of an empty quadrant is None, as JSON has no NaN."""
     return {name: {"count": c["count"], "correct": c["correct"] if c["count"] else None} for name, c in corners.items()}

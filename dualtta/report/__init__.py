@@ -63,7 +63,8 @@ def make_report(
         if name not in FORMATS:
             raise ValueError(f"there is no format {name!r}; {nearest(name, FORMATS)}")
     collected = gather(folders, notice)
-    report = Report(out or folders[0] / "report", collected, build_tables(collected))
+    beside = folders[0].with_suffix("") if folders[0].is_file() else folders[0]  # a packed file's report lies beside it
+    report = Report(out or beside / "report", collected, build_tables(collected))
     (report.out / "tables").mkdir(parents=True, exist_ok=True)
     write_tables(report, formats)
     draw(report, root, notice, workers)
@@ -104,7 +105,7 @@ def contents_of(collected: "Collected", tables: "Sequence[Table]", root: Path | 
 
     compared, unread = comparisons(collected.settings)
     images, missing = galleries(compared, root)
-    title = ", ".join(folder.resolve().name for folder in collected.folders)
+    title = ", ".join(folder.resolve().name.removesuffix(".parquet") for folder in collected.folders)
     said = [*notes(collected), *unread]
     return Contents(title, compared, kinds(compared), tables, images, missing, said, len(collected.notes) + len(unread))
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dualtta.records.format import Record
+from dualtta.records.reading import Record
 from dualtta.report.gather import Collected, Setting, number
 from dualtta.report.labels import name, rank
 from dualtta.report.table import Row, Table, Value

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dualtta.records.format import Record
 from dualtta.records.metrics import Column
+from dualtta.records.reading import Record
 
 BINS = 15  # of confidence, as many as the calibration error has
 SHOWN = 4_000  # samples of a run that are kept to be drawn

@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dualtta.records.format import Record, read_all
-from dualtta.records.verification import flaw
+from dualtta.records.reading import Record
+from dualtta.records.verification import read_verified
 
 # of a summary: its name, several names that lead into it, as ("domains", "photo"), or a function of it
 Metric = str | tuple[str, ...] | Callable[[dict[str, Any]], float | None]
@@ -159,47 +159,16 @@ def gather(folders: Sequence[Path], notice: Callable[[int, int], None] = deaf) -
 
     Whatever cannot be believed is left out and named in the notes. A ValueError where there is no folder, or none of records.
     """
-    notes: list[str] = []
-    found: list[Record] = []
-    places = [place for folder in folders for place in result_folders(folder)]
-    for place in places:
-        records, bad = read_all(place)
-        found += records
-        notes += [f"{place.name}/cells/{note}" for note in bad]
-    sound = []
-    for done, record in enumerate(found):
-        notice(done, len(found))
-        why = flaw(record)
-        if why:
-            notes.append(f"{_where(record)} is left out: {why}")
-        else:
-            sound.append(record)
-    notice(len(found), len(found))
+    sound, notes = read_verified(folders, notice)
     sound = _once(sound, notes)
     results = [record for record in sound if record.cell["stage"] == "result"]
     tuning = [record for record in sound if record.cell["stage"] == "tuning"]
     notes += [
-        f"{_where(record)} is left out: there is no stage {record.cell['stage']!r}"
+        f"{record.name} is left out: there is no stage {record.cell['stage']!r}"
         for record in sound
         if record.cell["stage"] not in ("result", "tuning")
     ]
     return Collected(tuple(folders), tuple(group(results)), tuple(group(tuning)), tuple(notes))
-
-
-def result_folders(folder: Path) -> list[Path]:
-    """The folder itself, or those of results right below it."""
-    if not folder.is_dir():
-        raise ValueError(f"there is no folder {folder}: name one that `dualtta run` wrote, such as results/demo")
-    if (folder / "cells").is_dir():
-        return [folder]
-    below = sorted(path.parent for path in folder.glob("*/cells") if path.is_dir())
-    if not below:
-        raise ValueError(f"{folder} holds no records: name a folder with cells in it, as `dualtta run --out` writes it")
-    return below
-
-
-def _where(record: Record) -> str:
-    return "/".join(record.folder.parts[-3:])
 
 
 def _once(records: list[Record], notes: list[str]) -> list[Record]:
@@ -211,8 +180,8 @@ def _once(records: list[Record], notes: list[str]) -> list[Record]:
             [record.cell["cell"], record.cell["stage"], record.cell.get("model"), record.summary], sort_keys=True
         )
         same = kept.setdefault((record.key, content), record)
-        if same is not record and same.folder.resolve() != record.folder.resolve():
-            homes = record.folder.parent.parent, same.folder.parent.parent
+        if same is not record and same.origin.resolve() != record.origin.resolve():
+            homes = record.origin, same.origin
             twice[homes] = twice.get(homes, 0) + 1
     notes += [f"{count} records of {here} are also in {there}: they are counted once" for (here, there), count in twice.items()]
     return list(kept.values())
@@ -232,8 +201,8 @@ def group(records: Iterable[Record]) -> list[Setting]:
             if _unique(part):
                 settings.append(_setting(part))
                 continue
-            by_folder = _grouped(part, lambda record: str(record.folder.resolve().parent))
-            homes = [some[0].folder.resolve().parent.parent for some in by_folder]
+            by_folder = _grouped(part, lambda record: str(record.origin.resolve()))
+            homes = [some[0].origin.resolve().with_name(some[0].group) for some in by_folder]
             depth = 1 if len({home.name for home in homes}) == len(homes) else 2
             settings += [_setting(some, "/".join(home.parts[-depth:])) for some, home in zip(by_folder, homes, strict=True)]
     return settings

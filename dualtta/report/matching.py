@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dualtta.records.format import Record, read
 from dualtta.records.metrics import Column
+from dualtta.records.reading import Record, read
 from dualtta.report.gather import gather
 from dualtta.report.paired import Pair
 
@@ -37,7 +37,7 @@ def parse_side(text: str) -> Side:
     >>> parse_side("results/demo:dualtta,lr=0.008").settings
     (('lr', '0.008'),)
     """
-    if Path(text).is_dir() or ":" not in text:
+    if Path(text).exists() or ":" not in text:
         return Side(text, Path(text))
     folder, _, words = text.rpartition(":")
     method, *chosen = (word.strip() for word in words.split(","))
@@ -62,10 +62,10 @@ def _equal(found: Any, wanted: str) -> bool:
 def records_of(side: Side) -> list[Record]:
     """All results of a side; a ValueError where there are none, or where one cannot be believed."""
     if (side.folder / "cell.json").is_file() or (side.folder / "done").is_file():
-        from dualtta.records.verification import flaw
+        from dualtta.records.verification import verify
 
         record = read(side.folder)
-        why = flaw(record)
+        why = verify(record)
         if why:
             raise ValueError(f"{side.text} cannot be compared: {why}")
         return [record]

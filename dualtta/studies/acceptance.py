@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dualtta.methods import METHODS
-from dualtta.records.format import Record
+from dualtta.records.reading import Record
 from dualtta.report.gather import Setting
 from dualtta.report.labels import changes, follows_own
 from dualtta.report.matching import Side, pair_up, place_of

@@ -14,7 +14,7 @@ import numpy as np
 
 from dualtta.methods import METHODS
 from dualtta.plugins import nearest
-from dualtta.records.format import Record
+from dualtta.records.reading import Record
 from dualtta.report.gather import Setting
 from dualtta.report.labels import changes, label
 from dualtta.report.matching import pair_up, place_of

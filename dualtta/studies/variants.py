@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from dualtta.records.format import Record
 from dualtta.records.metrics import Column
+from dualtta.records.reading import Record
 from dualtta.report.gather import Setting
 from dualtta.report.labels import label, rank
 from dualtta.report.matching import pair_up, place_of

