@@ -34,7 +34,7 @@ def show_plan(plan: Plan, place: Place, jobs: int, json: bool) -> int:
         listed = [{"key": cell.key, "title": title(cell), "seconds": round(seconds[cell.key], 1)} for cell in todo]
         print(jsonlib.dumps({**about, "todo": listed}, indent=2))
         return 0
-    from dualtta.cli.table import table
+    from dualtta.printing import table
 
     table(["cell", "about", ""], [[title(cell), f"{seconds[cell.key]:.1f} s", cell.key] for cell in todo])
     for source in training:

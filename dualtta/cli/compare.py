@@ -168,7 +168,7 @@ def _by_seed(pairs: "list[Pair]") -> dict[str, Any]:
 
 
 def show(a: str, b: str, lines: list[Compared], pairs: "list[Pair]") -> None:
-    from dualtta.cli.table import table
+    from dualtta.printing import table
     from dualtta.report.render import visible
 
     header = [

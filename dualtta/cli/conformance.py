@@ -13,8 +13,8 @@ def conformance(dir: Path, json: bool = False) -> int:
     """
     if not dir.is_dir():
         raise ValueError(f"there is no folder {dir}")
-    from dualtta.cli.table import table
     from dualtta.conformance import check_folder
+    from dualtta.printing import table
     from dualtta.progress import track
 
     verdicts = check_folder(dir, lambda cases: track(cases, "replaying"))

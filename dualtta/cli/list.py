@@ -12,10 +12,10 @@ def list_(json: bool = False) -> int:
     """
     from dualtta.bench.experiments import EXPERIMENTS
     from dualtta.cli.parser import first_line
-    from dualtta.cli.table import table
     from dualtta.data.registry import DATASETS
     from dualtta.data.registry import settings as choices
     from dualtta.methods import METHODS, settings
+    from dualtta.printing import table
     from dualtta.streams.scenarios import SCENARIOS
     from dualtta.views import VIEWS
     from dualtta.zoo.registry import MODELS

@@ -54,7 +54,7 @@ def report(
 
 def show(made: "Report") -> None:
     """All tables, their notes below them, then where the files lie."""
-    from dualtta.cli.table import console
+    from dualtta.printing import console
     from dualtta.report.render import common, notes_text, visible
     from dualtta.report.terminal import pieces, to_terminal
 

@@ -147,7 +147,7 @@ COLUMNS = {
 
 def show(rows: list[dict[str, Any]]) -> None:
     """A table for each dataset, model and scenario: methods below each other, in per cent, mean and deviation over seeds."""
-    from dualtta.cli.table import table
+    from dualtta.printing import table
 
     tables: dict[str, list[dict[str, Any]]] = {}
     for row in rows:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -22,7 +23,9 @@ from torch.utils.data import Dataset as TorchDataset
 from dualtta.data.datasets.base import Dataset, Ints
 from dualtta.data.preprocess import Preprocess
 from dualtta.processes import cores
-from dualtta.streams.scenarios import Stream
+
+if TYPE_CHECKING:
+    from dualtta.streams.scenarios import Stream
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ def pixels_of(dataset: Dataset, index: int, preprocess: Preprocess) -> Tensor:
 
 def load(
     dataset: Dataset,
-    stream: Stream,
+    stream: "Stream",
     preprocess: Preprocess,
     *,
     device: str | torch.device = "cpu",

@@ -89,7 +89,7 @@ def diagnose(
     if json:
         sys.stdout.write(to_json({**as_json(diagnosis), "files": [str(path) for path in files]}).decode())
         return 0
-    from dualtta.cli.table import table
+    from dualtta.printing import table
 
     groups, by_scale = tables(diagnosis.summary)
     table(*groups, "Medians by group of samples")

@@ -40,7 +40,7 @@ def as_json(found: "Acceptance") -> dict[str, object]:
 
 
 def show(found: "Acceptance") -> None:
-    from dualtta.cli.table import table
+    from dualtta.printing import table
     from dualtta.report.labels import name
     from dualtta.studies.acceptance import GAIN, HARM
 

@@ -18,7 +18,7 @@ def study(folders: list[Path], rank: str = "", markdown: bool = False, json: boo
         markdown: Print Markdown, for a document.
         json: Print JSON.
     """
-    from dualtta.cli.table import table
+    from dualtta.printing import table
     from dualtta.progress import progress
     from dualtta.report.gather import gather
     from dualtta.studies.ranking import ranking
@@ -40,7 +40,7 @@ def study(folders: list[Path], rank: str = "", markdown: bool = False, json: boo
 
 
 def show_ranks(found: "list[Rank]", markdown: bool, json: bool) -> int:
-    from dualtta.cli.table import table
+    from dualtta.printing import table
 
     if json:
         print(jsonlib.dumps([{**dataclasses.asdict(one), "gain": one.gain} for one in found], indent=2))
