@@ -70,6 +70,7 @@ def test_keys_are_of_settings_alone():
 
 
 @pytest.mark.parametrize("launcher", ["processes", "ray"])
+@pytest.mark.slow
 def test_launchers_give_identical_records(launcher, undisturbed, tmp_path):
     if launcher == "ray":
         pytest.importorskip("ray")
@@ -93,6 +94,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
+@pytest.mark.slow
 def test_a_termination_shuts_the_cluster_down_and_dumps_nothing(tmp_path):
     pytest.importorskip("ray")
     command = [sys.executable, "-c", TERMINATED.format(out=str(tmp_path))]
@@ -126,12 +128,13 @@ if __name__ == "__main__":
 
 
 def run_longer_grid(out: Path) -> None:
-    """Six cells of about two seconds each."""
+    """Six cells of about half a second each."""
     setup = Setup("colored_digits", 2, "resnet_tiny", {"split": "test"}, {})
-    run_plan(setup.cells(("dualtta",), Options(seeds=(1, 2, 3, 4, 5, 6), batch_size=16)), Place(out))
+    run_plan(setup.cells(("dualtta",), Options(seeds=(1, 2, 3, 4, 5, 6), batch_size=16, limit=400)), Place(out))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.slow
 def test_killed_at_random_moments_it_ends_as_if_undisturbed(tmp_path):
     calm = tmp_path / "calm"
     begun = time.perf_counter()
@@ -176,6 +179,7 @@ def test_a_failed_cell_does_not_stop_the_others_and_is_tried_again(tmp_path, mon
     assert not list(tmp_path.glob("cells/*/failed"))
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_costs_its_cell_alone(tmp_path):
     code = MURDER.format(out=str(tmp_path))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -96,12 +95,15 @@ def test_finished_images_are_left_alone_and_missing_ones_made(source, tmp_path):
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.slow
 def test_an_ended_run_leaves_whole_files_and_the_next_goes_on(tmp_path, ending):
     source, target, whole = make_folder(tmp_path / "source", 4, 30, (90, 90)), tmp_path / "target", tmp_path / "whole"
     options = ["--corruptions", "zoom_blur", "elastic_transform", "--severities", "3", "--size", "160", "--workers", "2"]
     command = [sys.executable, "-m", "dualtta", "data", "corrupt", str(source), str(target), *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    wait_for(lambda: len(list(target.rglob("*.JPEG"))) >= 10)
+    while len(list(target.rglob("*.JPEG"))) < 10:
+        with pytest.raises(subprocess.TimeoutExpired):  # it must not end before
+            process.wait(0.01)
     if ending == signal.SIGINT:  # as a terminal does: to every process of the group
         os.killpg(process.pid, signal.SIGINT)
         _, errors = process.communicate(timeout=60)
@@ -111,30 +113,13 @@ def test_an_ended_run_leaves_whole_files_and_the_next_goes_on(tmp_path, ending):
         assert list(target.rglob("*.part")) == []
     else:
         process.kill()
-        process.communicate(timeout=60)
-    wait_for(lambda: not alive(process.pid))
+        process.communicate(timeout=60)  # until all have closed the pipes: workers end with their parent
     halves = [path for path in target.rglob("*.JPEG") if not opens(path)]
     assert halves == []
     assert 10 <= len(list(target.rglob("*.JPEG"))) < 240
     assert cli(source, target, *options).returncode == 0
     assert cli(source, whole, *options).returncode == 0
     assert written(target) == written(whole)
-
-
-def wait_for(condition, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
-
-
-def alive(group: int) -> bool:
-    """Whether any process of the group is left: workers must not outlive their parent."""
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def opens(path: Path) -> bool:

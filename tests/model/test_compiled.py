@@ -9,7 +9,9 @@ import dualtta
 from dualtta.speed import Speed
 from dualtta.testing import run, small_net, small_stream
 
-pytestmark = [  # torch's own, while it compiles
+pytestmark = [
+    pytest.mark.slow,
+    # torch's own warnings while it compiles
     pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores:UserWarning"),
     pytest.mark.filterwarnings("ignore:The CUDA Graph is empty:UserWarning"),

@@ -1,4 +1,4 @@
-"""What `adapt` and its adapter refuse: one clear error, and nothing changed."""
+"""`dualtta.adapt`: what it and its adapter reject, with an error that names the way out, and without changing anything."""
 
 import math
 import warnings
@@ -10,7 +10,7 @@ from torch import nn
 import dualtta
 from dualtta.testing import same, small_net, small_stream
 
-ALL = {"tau_sa": -1, "tau_sp": 1}  # thresholds that let everybody into D+
+ALL = {"tau_sa": -1, "tau_sp": 1}  # thresholds that select every sample for D+
 
 
 def test_one_logit_is_not_enough():
