@@ -14,8 +14,8 @@ from pathlib import Path
 from dualtta.bench.benchmarks import Options, imagenet
 from dualtta.bench.cell import Place
 from dualtta.bench.run import run_plan
-from dualtta.cli.table import table
 from dualtta.device import pick_device
+from dualtta.printing import table
 
 
 def main() -> None:
