@@ -1,5 +1,4 @@
-"""Methods that select whom they are told to: random weights say nothing about who is confident, and what a step costs
-depends on it."""
+"""Methods that select fixed shares of the batch: the cost of a step depends on them, which random weights do not reproduce."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,25 +19,25 @@ from dualtta.methods.tent import Tent
 
 @dataclass(frozen=True)
 class Shares:
-    """Who of a batch has a confidence above tau_sa, and who is selected: the first so many, by default the paper's shares."""
+    """Shares of a batch: of confidence above tau_sa, in D+ and in D-; the defaults are the paper's."""
 
     batch: int = 64
     above: float = 0.45
     selected: float = 0.258
-    wrong: float = 0.02  # in D-, of methods that have one of that size
+    wrong: float = 0.02  # in D-
 
     def first(self, share: float, like: Tensor) -> Tensor:
-        """A mask of the first so many samples; of a part of the batch, everybody."""
+        """A mask of the first samples, as many as the share; of a part of the batch, all of them."""
         count = round(share * self.batch) if len(like) == self.batch else len(like)
         return torch.arange(len(like), device=like.device) < count
 
     def minus(self, like: Tensor) -> Tensor:
-        """D-: the next ones."""
+        """A mask of D-: the samples after D+."""
         return self.first(self.selected + self.wrong, like) & ~self.first(self.selected, like)
 
 
-def dual(method: DualTTA, shares: Shares, probe: Probe) -> Selection:
-    """What DualTTA looks at and weighs, for whom the shares say."""
+def dual(method: DualTTA | DualTTASafe, shares: Shares, probe: Probe) -> Selection:
+    """The drops and weights of DualTTA, at these shares."""
     chosen = shares.first(shares.selected, probe.entropy)
     diff_sa = probe.drop("alter", suffice=shares.first(shares.above, probe.entropy))
     diff_sp = probe.drop("preserve", suffice=chosen)
@@ -59,12 +58,12 @@ class FixedSafe(DualTTASafe):
     shares: Shares
 
     def select(self, probe: Probe, memory: Memory) -> Selection:
-        self.likely(probe, memory)
-        self.calm(*self.mixtures(probe, memory)[:2])
+        self.novel(probe, memory)
+        self.stable(*self.running_means(probe, memory)[:2])
         return dual(self, self.shares, probe)
 
     def lost(self, memory: Memory) -> bool:
-        super().lost(memory)  # asked, and not obeyed
+        super().lost(memory)  # for its cost
         return False
 
 
@@ -114,7 +113,7 @@ class FixedSAR(SAR):
         return Selection.of(self.shares.first(self.shares.selected, probe.entropy), torch.ones_like(probe.entropy))
 
     def lost(self, memory: Memory) -> bool:
-        super().lost(memory)  # asked, and not obeyed
+        super().lost(memory)  # for its cost
         return False
 
 

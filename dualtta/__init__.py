@@ -2,7 +2,7 @@
 
 >>> import dualtta
 >>> sorted(dualtta.METHODS)[:4]
-['deyo', 'deyo_dual', 'dual_variant', 'dualtta']
+['deyo', 'deyo_dual', 'dualtta', 'dualtta_safe']
 """
 
 from importlib import import_module
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Imported on first use: `dualtta --help` must not wait for torch.
+# imported on first use, so that `dualtta --help` needs no torch
 _HOMES = {
     "adapt": "wrap",
     "Adapter": "adapter",
@@ -53,8 +53,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "theory":
-        return import_module("dualtta.paper.theory")
     if name not in _HOMES:
         raise AttributeError(f"module 'dualtta' has no attribute {name!r}")
     return getattr(import_module(f"dualtta.{_HOMES[name]}"), name)

@@ -276,6 +276,10 @@ class Adapter:
         for key, here in self._made().items():
             if about["made"].get(key) != here:
                 raise ValueError(f"{path} was saved with {key}={about['made'].get(key)!r}; this adapter has {here!r}")
+        for key, value in self.method.retired.items():
+            if about["made"].get(key, value) != value:
+                why = f"{key}={about['made'][key]!r}, a setting that {about['made']['method']} no longer has"
+                raise ValueError(f"{path} was saved with {why}: adapt from the source model instead")
         groups: dict[str, dict[str, Tensor]] = {"weights": {}, "momentum": {}, "buffers": {}, "memory": {}, "random": {}}
         for full, value in tensors.items():
             group, _, name = full.partition("/")

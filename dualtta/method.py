@@ -127,6 +127,7 @@ class Method(ABC):
     needs: ClassVar[Literal["selected", "everybody"]] = "selected"  # whose gradient the objective asks for
     pointwise: ClassVar[bool] = False  # `select` judges each sample by itself: SAM may look again at a part of the batch
     survives: ClassVar[tuple[str, ...]] = ()  # what of the memory a return to the source leaves
+    retired: ClassVar[Mapping[str, Any]] = {}  # settings of earlier versions, in saved states: the value that still loads
     rates: ClassVar[tuple[float, float]] = (5e-4, 1e-4)  # default learning rates; the second where all norms are LayerNorm
     published_rates: ClassVar[Mapping[str, tuple[float, float]]] = {}  # by protocol, for batches of 64; others have `rates`
     spare: float = within(0.0, 0, 1)  # the share of the depth, from the output down, whose norm layers are left alone

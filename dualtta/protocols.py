@@ -8,6 +8,7 @@ it. The other hyper-parameters are the authors' in both. A method's class carrie
 from dataclasses import dataclass
 from typing import Literal
 
+DEFAULT_METHOD = "dualtta_safe"  # of `adapt` and of the command line
 Protocol = Literal["paper", "own"]
 PROTOCOLS: tuple[Protocol, ...] = ("paper", "own")
 SPURIOUS = ("colored_mnist", "colored_digits", "waterbirds")  # datasets with a spurious correlation

@@ -22,13 +22,14 @@ from dualtta.model.depth import adapted_parameters, layer_norm_only
 from dualtta.model.forward import Net
 from dualtta.model.parameters import Weights
 from dualtta.plugins import nearest
+from dualtta.protocols import DEFAULT_METHOD
 from dualtta.speed import Speed, find_speed
 from dualtta.views import FeatureView
 
 
 def adapt(
     model: nn.Module,
-    method: str | Method | type[Method] = "dualtta_safe",
+    method: str | Method | type[Method] = DEFAULT_METHOD,
     *,
     lr: float | None = None,
     momentum: float = 0.9,

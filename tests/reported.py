@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dualtta.bench.benchmarks import Options
 from dualtta.bench.cell import Cell
-from dualtta.bench.experiments import EXPERIMENTS
+from dualtta.paper import experiments
 from dualtta.report.gather import gather
 from dualtta.report.table import Table, Value
 from dualtta.report.tables import build_tables
@@ -42,7 +42,7 @@ def said(table: Table, value: Value) -> str:
 
 
 def plan(experiment: str, **options) -> list[Cell]:
-    cells = EXPERIMENTS[experiment](Options(**{"seeds": (2024, 2025), **options}))
+    cells = getattr(experiments, experiment.replace("-", "_"))(Options(**{"seeds": (2024, 2025), **options}))
     assert isinstance(cells, list)
     return cells
 

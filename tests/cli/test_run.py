@@ -23,8 +23,7 @@ import pytest
         (["run", "debug", "--launcher", "rai"], "did you mean 'ray'"),
         (["run", "debug", "--device", "gpu"], "the device 'gpu' cannot be used"),
         (["run", "debug", "--root", "nowhere"], "there is no folder nowhere"),
-        (["run", "benchmarks", "--datasets", "pacs", "--weights", "missing.pt"], "there are no weights missing.pt"),
-        (["run", "benchmarks", "--datasets", "colored_mnist"], "say where your data is with --root"),
+        (["run", "cifar10-c"], "say where your data is with --root"),
     ],
 )
 def test_bad_settings_of_a_run_fail_before_any_work(args, says, tmp_path, monkeypatch, cli):

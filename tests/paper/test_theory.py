@@ -303,12 +303,6 @@ def test_bad_settings_are_refused(options, says):
         diagnose(small_net(), small_stream(1), **options)
 
 
-def test_it_is_reached_from_the_package():
-    import dualtta
-
-    assert dualtta.theory.diagnose is diagnose
-
-
 def test_an_empty_stream_is_refused():
     with pytest.raises(ValueError, match="no batch"):
         diagnose(small_net(), [])

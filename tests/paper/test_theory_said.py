@@ -6,7 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from dualtta.cli import main
+from dualtta.cli import parser
+from dualtta.paper.commands import diagnose as command
 from dualtta.paper.theory import diagnose
 from dualtta.paper.theory.diagnose import QUANTITIES
 from dualtta.paper.theory.figures import _bytes, _drawing, first_order, margins, style_sensitivity
@@ -140,6 +141,10 @@ def test_figures_of_what_never_flips_are_drawn_too(tmp_path):
 
 
 # the command
+
+
+def main(args):
+    return parser.main(args, {**parser.COMMANDS, "diagnose": command})
 
 
 def test_the_command_measures_a_trained_model_and_writes_all_files(tmp_path, monkeypatch, capsys):

@@ -14,7 +14,7 @@ from scipy import optimize, stats
 
 from dualtta.bench.benchmarks import Options
 from dualtta.bench.cell import Cell
-from dualtta.bench.experiments import EXPERIMENTS
+from dualtta.paper.experiments import benchmarks
 from dualtta.report.matching import match, pair_up, parse_side
 from dualtta.report.paired import (
     Pair,
@@ -167,7 +167,7 @@ def test_the_worst_group_needs_seeds_on_the_same_samples():
 
 
 def cells(*methods: str, seeds=(1, 2), **options) -> list[Cell]:
-    found = EXPERIMENTS["benchmarks"](Options(datasets=("colored_mnist",), methods=methods, seeds=seeds, **options))
+    found = benchmarks(Options(datasets=("colored_mnist",), methods=methods, seeds=seeds, **options))
     assert isinstance(found, list)
     return found
 

@@ -242,7 +242,7 @@ def test_with_one_seed_nobody_is_called_level_and_the_missing_deviation_is_said(
 
 
 def test_a_method_looks_the_same_everywhere_and_no_two_look_alike():
-    looks = [ink(name) for name in METHODS if name != "dual_variant"]
+    looks = [ink(name) for name in METHODS]
     assert len({(look.color, look.marker) for look in looks}) == len(looks)
     assert ink("of another package") == ink("of another package")
 

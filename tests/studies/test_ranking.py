@@ -1,4 +1,4 @@
-"""`dualtta study --rank`: which variant a study favours."""
+"""`python -m studies study --rank`: the order of variants."""
 
 import json
 
@@ -7,9 +7,9 @@ import pytest
 from made_records import make_rows, write_record
 
 from dualtta.bench.benchmarks import Options, Setup
-from dualtta.cli import main
 from dualtta.report.gather import gather
-from dualtta.studies.ranking import ranking
+from studies.commands import main
+from studies.ranking import ranking
 
 SAFE = "dualtta_safe"
 
@@ -89,7 +89,7 @@ def test_nothing_is_chosen_on_what_is_held_out(records):
 
 
 @pytest.mark.parametrize(
-    ("method", "says"), [("dualtta_saef", "did you mean 'dualtta_safe'?"), ("norm", "norm is what variants are measured by")]
+    ("method", "says"), [("dualtta_saef", "did you mean 'dualtta_safe'?"), ("norm", "norm is the reference of the ranking")]
 )
 def test_what_cannot_be_ranked_is_said(records, method, says, capsys):
     assert main(["study", str(records), "--rank", method]) == 2

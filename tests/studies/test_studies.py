@@ -1,6 +1,8 @@
-"""Studies and the verdict on a variant."""
+"""The grids of the studies and the acceptance test."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,16 +10,18 @@ from made_records import baselines, write
 
 from dualtta.bench.benchmarks import Options
 from dualtta.bench.experiments import EXPERIMENTS
-from dualtta.cli import main
-from dualtta.data.published import CORRUPTIONS
 from dualtta.methods import make_method, settings
+from dualtta.paper.experiments import imagenet_c
 from dualtta.records.reading import read_all
 from dualtta.report.gather import gather
 from dualtta.report.matching import parse_side
-from dualtta.studies.acceptance import accept
-from dualtta.studies.held_out import side_of
-from dualtta.studies.questions import CHANGES, MINUS, REMEDIES, STUDIES
-from dualtta.studies.trials import BOUNDED, CANDIDATE, LEANING, STATISTICS, TRIALS
+from studies.ablations import CHANGES, MINUS, REMEDIES
+from studies.acceptance import accept
+from studies.commands import main
+from studies.registration import STUDIES
+from studies.setups import CANDIDATE
+from studies.split import part_of
+from studies.step_size import BOUNDED, DECAYS, STATISTICS
 
 TUNING = (
     "gap",
@@ -27,8 +31,8 @@ TUNING = (
     "study-statistics",
     "study-steps",
     "study-drift",
-    "study-lean",
-    "trials",
+    "study-decay",
+    "study-variants",
     "candidates",
 )
 
@@ -37,30 +41,30 @@ TUNING = (
 
 
 @pytest.mark.parametrize("name", TUNING)
-def test_studies_look_at_the_tuning_side_alone(name):
+def test_studies_run_tuning_cells_alone(name):
     cells = EXPERIMENTS[name](Options())
-    assert {side_of(cell.describe()) for cell in cells} == {"tuning"}
+    assert {part_of(cell.describe()) for cell in cells} == {"tuning"}
 
 
-@pytest.mark.parametrize("name", [name for name in TUNING if name not in ("gap", "study-lean")])
+@pytest.mark.parametrize("name", [name for name in TUNING if name not in ("gap", "study-decay")])
 def test_a_study_of_held_out_cells_is_refused(name):
-    with pytest.raises(ValueError, match="kept for the verdict"):
+    with pytest.raises(ValueError, match="no tuning cell"):
         EXPERIMENTS[name](Options(datasets=("colored_mnist",), seeds=(2025,)))
 
 
-def test_the_verdict_is_made_on_the_held_out_side_alone():
+def test_the_acceptance_test_runs_held_out_cells_alone():
     cells = EXPERIMENTS["held-out"](Options(protocol="own"))
-    assert {side_of(cell.describe()) for cell in cells} == {"held_out"}
+    assert {part_of(cell.describe()) for cell in cells} == {"held_out"}
     assert {cell.dataset for cell in cells} == {"colored_mnist", "waterbirds", "pacs", "imagenet_c", "cifar10_c"}
     assert {cell.seed for cell in cells if cell.dataset == "colored_mnist"} == {2025, 2026}
     assert {cell.scenario for cell in cells if cell.dataset == "cifar10_c"} == {"mild", "imbalanced", "mixed", "continual"}
     assert {cell.scenario for cell in cells if cell.dataset == "imagenet_c"} == {"mild", "imbalanced", "mixed"}
 
 
-def test_the_verdict_shares_its_cells_with_the_papers_experiments():
+def test_the_acceptance_test_shares_its_cells_with_the_papers_experiments():
     options = Options(protocol="own", backbone="resnet50_v1", datasets=("imagenet_c",), seeds=(2024,))
     ours = {cell.key for cell in EXPERIMENTS["held-out"](options) if cell.scenario == "mild" and cell.method == "tent"}
-    theirs = {cell.key for cell in EXPERIMENTS["imagenet-c"](options) if cell.method == "tent"}
+    theirs = {cell.key for cell in imagenet_c(options) if cell.method == "tent"}
     assert len(ours) == 8
     assert ours < theirs
 
@@ -78,8 +82,9 @@ def test_the_remedies_are_all_that_were_asked_for():
 def test_the_candidate_is_what_the_default_is():
     safe = make_method("dualtta_safe")
     assert {key: getattr(safe, key) for key in CANDIDATE} == CANDIDATE
-    changed = {key for key, value in settings(safe).items() if value != settings(make_method("dual_variant"))[key]}
-    assert changed | {"statistics"} == set(CANDIDATE)
+    plain = settings(make_method("dual_variant"))
+    assert {key for key, value in settings(safe).items() if value != plain[key]} | {"statistics"} == set(CANDIDATE)
+    assert {key: plain[key] for key in safe.retired} == dict(safe.retired)
 
 
 def test_one_change_at_a_time():
@@ -103,27 +108,28 @@ def test_steps_are_compared_in_short_and_long_streams_against_no_learning_at_all
     (mixed,) = {tuple(cell.choices["corruptions"]) for cell in cells if cell.scenario == "mixed"}
     assert len(mixed) == 7
     norm = {cell.settings.get("statistics") for cell in cells if cell.method == "norm"}
-    assert {"batch", *norm} == {cell.settings.get("statistics") for cell in cells if cell.method == "dualtta_safe"}
-    rates = {cell.settings.get("lr") for cell in cells if cell.method == "dualtta_safe"}
+    learning = [cell for cell in cells if cell.method in ("dualtta_safe", "dual_variant")]
+    assert {"batch", *norm} == {cell.settings.get("statistics") for cell in learning}
+    rates = {cell.settings.get("lr") for cell in learning}
     assert sorted(rates) == pytest.approx([5e-4, 1e-3, 2e-3])
 
 
 def test_drift_is_looked_for_in_mixed_streams_of_two_passes():
     cells = EXPERIMENTS["study-drift"](Options(datasets=("imagenet_c",), backbone="resnet50_v1"))
     assert {(cell.scenario, cell.stream.get("repeats", 1)) for cell in cells} == {("mild", 1), ("imbalanced", 1), ("mixed", 2)}
-    variants = [dict(cell.settings) for cell in cells if cell.scenario == "mixed" and cell.method == "dualtta_safe"]
+    variants = [dict(cell.settings) for cell in cells if cell.scenario == "mixed" and cell.method.startswith("dual")]
     assert len(variants) == 1 + sum(map(len, BOUNDED.values()))
     assert {settings.get("anchor") for settings in variants} == {None, 0.0, 0.01, 0.03, 0.1}
     assert sorted({settings["lr"] for settings in variants}) == pytest.approx([5e-4, 1e-3])
 
 
 @pytest.mark.parametrize(("backbone", "rate"), [("resnet26_gn", 5e-4), ("vit_small_cifar", 1e-3)])
-def test_leaning_is_studied_where_there_is_no_batchnorm_at_multiples_of_the_default_rate(backbone, rate):
-    cells = EXPERIMENTS["study-lean"](Options(datasets=("cifar10_c",), backbone=backbone, protocol="own"))
+def test_decay_is_studied_where_there_is_no_batchnorm_at_multiples_of_the_default_rate(backbone, rate):
+    cells = EXPERIMENTS["study-decay"](Options(datasets=("cifar10_c",), backbone=backbone, protocol="own"))
     assert {cell.scenario for cell in cells} == {"mild", "imbalanced", "mixed", "continual"}
     variants = {(cell.settings["lr"], cell.settings.get("anchor")) for cell in cells if cell.method == "dualtta_safe"}
-    assert variants == {(rate, None)} | {(factor * rate, anchor) for factor, anchor in LEANING}
-    assert not EXPERIMENTS["study-lean"](Options(datasets=("imagenet_c",), backbone="resnet50_v1"))
+    assert variants == {(rate, None)} | {(factor * rate, anchor) for factor, anchor in DECAYS}
+    assert not EXPERIMENTS["study-decay"](Options(datasets=("imagenet_c",), backbone="resnet50_v1"))
 
 
 @pytest.mark.parametrize("backbone", ["resnet50_gn", "vit_base_patch16_224"])
@@ -140,33 +146,55 @@ def test_the_gap_is_taken_apart_by_initialisation_order_passes_and_batches():
     assert {cell.stream["batch_size"] for cell in cells} == {16, 32, 64, 128, 256}
 
 
-def test_cifar_is_two_nets_by_nine_methods_in_four_scenarios():
-    mild, wild = (EXPERIMENTS[name](Options(seeds=(2024,))) for name in ("cifar10-c", "cifar10-wild"))
-    assert len(mild) == 2 * 15 * 9
-    assert {cell.scenario for cell in wild} == {"imbalanced", "mixed", "continual"}
-    assert {tuple(cell.choices["corruptions"]) for cell in wild if cell.scenario == "continual"} == {CORRUPTIONS}
-
-
-def test_recipe_and_repeats_reach_the_cells():
-    options = Options(recipe={"epochs": 3}, repeats=5, datasets=("cifar10_c",), seeds=(2024,))
-    cells = EXPERIMENTS["cifar10-c"](options)
-    assert {cell.source.recipe.epochs for cell in cells} == {3}
-    assert {cell.stream["repeats"] for cell in cells} == {5}
-
-
 def test_a_plan_without_cells_is_said_in_one_line(tmp_path, capsys):
     words = ["--datasets", "imagenet_c", "--backbone", "resnet50_gn", "--out", str(tmp_path / "out")]
     assert main(["run", "study-steps", *words]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        "dualtta: study-steps has no cell with these options; others of --datasets, --methods, --backbone may"
+        "python -m studies: study-steps has no cell with these options; others of --datasets, --methods, --backbone may"
     ]
     assert not (tmp_path / "out").exists()
 
 
 def test_every_study_says_what_it_is_and_its_command():
-    for name, study in {**STUDIES, **TRIALS}.items():
-        assert f"dualtta run {name}" in study.__doc__
+    for name, study in STUDIES.items():
+        assert f"python -m studies run {name}" in study.__doc__
         assert "Reported" in study.__doc__ or "reported" in study.__doc__
+
+
+def test_a_candidate_adds_settings_to_the_variants_of_the_studies_that_take_one(tmp_path, capsys):
+    words = ["--datasets", "digits_c", "--launcher", "dry", "--json", "--out", str(tmp_path / "out")]
+    assert main(["run", "candidates", *words, "--candidate", "crowd=2.0", "lr=0.1"]) == 0
+    planned = [cell for cell in capsys.readouterr().out.splitlines() if "dual_variant" in cell]
+    assert any("crowd=2" in cell and "lr=0.1" in cell for cell in planned)
+    assert main(["run", "study-steps", *words, "--candidate", "crowd=2.0"]) == 2
+    assert "study-steps takes no --candidate; these do: study-minus, study-collapse" in capsys.readouterr().err
+    assert main(["run", "candidates", *words[:2], "--launcher", "ray"]) == 2
+    assert "--launcher local or processes" in capsys.readouterr().err
+
+
+def test_the_help_of_run_has_the_candidate_beside_the_options_of_dualtta(capsys):
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    shown = capsys.readouterr().out
+    assert "--candidate" in shown
+    assert "--batch-size" in shown
+
+
+def test_the_package_itself_knows_nothing_of_the_studies():
+    code = "import dualtta; from dualtta.bench.experiments import EXPERIMENTS; print(*dualtta.METHODS, *EXPERIMENTS)"
+    names = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True).stdout.split()
+    assert "dualtta_safe" in names
+    assert not {"dual_variant", *STUDIES} & set(names)
+
+
+@pytest.mark.slow
+def test_worker_processes_know_the_variant(tmp_path):
+    pytest.importorskip("mlxtend")
+    words = ["-m", "studies", "run", "debug", "--methods", "dual_variant", "--seeds", "1", "--limit", "32", "--jobs", "1"]
+    command = [sys.executable, *words, "--launcher", "processes", "--device", "cpu", "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "1 cells computed" in done.stdout
 
 
 def test_the_command_runs_a_study_on_the_embedded_digits_and_marks_passes(tmp_path, capsys):

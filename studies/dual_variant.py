@@ -1,7 +1,7 @@
-"""DualTTA with its open questions as switches: which samples are likely wrong, and what keeps one class from eating the others.
+"""DualTTA with switches for what the paper leaves open: the definition of D-, and remedies against collapse.
 
-Every field at its default is the method as printed; each other value is one departure, with its reason beside it. This is for
-studying: what the studies favour gets a name of its own.
+With every field at its default it is the method as printed; each other value changes one thing, with the reason beside it. It
+serves the studies alone: what they favour becomes a method of its own, as `dualtta_safe` did.
 """
 
 from collections.abc import Mapping
@@ -15,79 +15,84 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from dualtta.method import Memory, Probe, Reduction, Selection, entropy, entropy_objective, one_of, within
+from dualtta.method import Appearance, Memory, Probe, Reduction, Selection, entropy, entropy_objective, one_of, within
 from dualtta.methods.dualtta import DualTTA
 from dualtta.optim import Anchored, Descend, Update
 
-AVERAGE = "average"  # n, the moving average of D+'s predictions: EATA's
-MARGINAL = "marginal"  # the moving average of everybody's predictions, from equal shares on
-SHARES = "shares"  # the same, of the last few batches
-RECENT, USUAL, SEEN = "recent", "usual", "seen"  # mean predictions over about a batch of 64 and over all, and of how many
-DROPS = "drops"  # the last drops under restyling
-EMA = "ema"  # the moving average of D+'s entropy: SAR's
-KEPT = 512  # drops that a quantile is taken over: eight batches of 64 follow a changing stream and still fix a 5 % tail
+AVERAGE = "average"  # n, the moving average of D+'s mean prediction, as in EATA
+MARGINAL = "marginal"  # the moving average of all predictions, which starts uniform
+SHARES = "shares"  # the same over the last few batches
+RECENT, USUAL, SEEN = "recent", "usual", "seen"  # mean predictions over about WINDOW samples and over all; number of samples
+DROPS = "drops"  # the last drops under the style view
+EMA = "ema"  # the moving average of D+'s entropy, as in SAR
+KEPT = 512  # drops that a quantile is taken over: eight batches of 64 follow a changing stream and still estimate a 5 % tail
 KEEP = 0.9  # of a moving average at each step, as EATA and SAR have it
-WINDOW, PRIOR, HORIZON = 64, 640, 6400  # samples: what is recent, what equal shares count for at first, what all is at most
-STEPS = 10  # that a momentum of 0.9 averages
-LEAN = 0.03  # of the way back to the source after a step of the sum: however long the stream, no further from it than 33 steps
-RAREST = 10.0  # how many times a rare class may count: one wrong guess in a class never seen must not drown the batch
+WINDOW, PRIOR, HORIZON = 64, 640, 6400  # samples: recent; what the uniform prior of USUAL counts for; the memory of USUAL
+STEPS = 10  # steps that a momentum of 0.9 averages
+PULL = 0.03  # the default of `anchor` for summed losses: weights stay within 33 steps of the source, however long the stream
+RAREST = 10.0  # upper bound of a rare class's factor: one wrong prediction of an unseen class must not dominate the batch
 
 
 @dataclass(frozen=True, kw_only=True)
 class DualVariant(DualTTA):
-    """DualTTA with other definitions of D- and remedies against collapse; as printed where nothing is switched."""
+    """DualTTA with other definitions of D- and remedies against collapse; as printed at its defaults."""
 
-    # "auto": the sum where BatchNorm couples the samples, whose statistics re-centre what a step shifts; else the mean.
-    # "backed": there the sum only while there are samples for every class, see `backing`
+    name: ClassVar[str] = "dual_variant"
+    title: ClassVar[str] = "dual_variant"
+    appearance: ClassVar[Appearance | None] = None
+
+    # "auto": the sum where BatchNorm couples the samples, which re-centres what a step shifts; else the mean.
+    # "backed": the same, but the sum is scaled down where D+ has few samples per class, see `backing`
     reduction: Literal["sum", "mean", "auto", "backed"] = one_of("sum", "mean", "auto", "backed")  # type: ignore[assignment]
 
-    # D-: whose prediction breaks under restyling. A drop of 0.7 needs a confidence of 0.7, so as printed D- is small and right.
-    # "quantile": the `top` share of the stream's drops, whatever their size; "flip": another class is predicted;
+    # D-: samples whose prediction changes under the style view. As printed a drop of 0.7 needs a confidence of 0.7, so D- is
+    # small and mostly right. "quantile": the `top` share of the stream's drops; "flip": another class is predicted;
     # "never": D- is empty, unlike lam=0 also in what is counted
     breaks_by: Literal["drop", "quantile", "flip", "never"] = one_of("drop", "quantile", "flip", "never")
-    tau_minus: float | None = within(None, -1, 1)  # D-'s own threshold, so that a lower one leaves D+ alone; None: tau_sp
-    top: float = within(0.05, 0, 1)  # about as many as the paper's figure has in D-
-    # entropy, as shares of ln C: wrong samples are seldom certain, and pushing up what is uncertain already gains nothing
+    tau_minus: float | None = within(None, -1, 1)  # a threshold for D- alone; None: tau_sp
+    top: float = within(0.05, 0, 1)  # about the share that the paper's figure has in D-
+    # bounds on entropy, as shares of ln C: wrong samples are seldom certain, and uncertain ones have little to gain
     minus_above: float = within(0.0, 0, 1)
     minus_below: float | None = within(None, 0)
-    plus_below: float | None = within(None, 0)  # D+ without the uncertain, as the baselines have it
+    plus_below: float | None = within(None, 0)  # D+ without uncertain samples, as in the baselines
 
-    # remedies: any that stops one class from eating the others
-    epsilon: float | None = within(None, 0, 1)  # D+ without what is like the average prediction, |cos(p, n)| >= epsilon (EATA)
-    crowd: float | None = within(None, 0)  # the same, epsilon = crowd / sqrt(C): one sure class of C equal ones is 1 / sqrt(C)
-    marginal: float = within(0.0, 0)  # weight of the entropy of the mean prediction, maximised: classes stay in use
-    marginal_past: float = within(0.0, 0, 0.9999)  # the past's share in that mean: small or one-class batches have no spread
+    # remedies against collapse onto one class
+    epsilon: float | None = within(None, 0, 1)  # D+ without samples of |cos(p, n)| >= epsilon (EATA)
+    crowd: float | None = within(None, 0)  # the same, epsilon = crowd / sqrt(C)
+    marginal: float = within(0.0, 0)  # weight of the entropy of the mean prediction, which is maximised
+    marginal_past: float = within(0.0, 0, 0.9999)  # the past's share in that mean, for small or one-class batches
     balance: float = within(0.0, 0)  # weights times (1 / (C q_k)) ** balance, q the running share of the predicted class
-    steady: float | None = within(None, 0)  # no step where recent predictions are further than this from usual ones: see `calm`
-    recovery: float = within(0.0, 0)  # back to the source below this moving average of entropy, in nats (SAR)
-    # after a step, this share of the way back to the source: what it forgets comes back; None: LEAN where losses are summed
+    steady: float | None = within(None, 0)  # no update while ||recent - usual||^2 > steady, see `stable`
+    recovery: float = within(0.0, 0)  # reset below this moving average of entropy, in nats (SAR)
+    # after each step: theta <- theta + anchor (theta_source - theta); None: PULL where the loss is a sum, else 0
     anchor: float | None = within(0.0, 0, 1, optional=True)
-    # the loss times (mean confidence) ** cautious: small steps where little is known; None: 1 where losses are summed, else 0
+    # the loss times (mean confidence) ** cautious; None: 1 where the loss is a sum, else 0
     cautious: float | None = within(0.0, 0, optional=True)
 
     survives: ClassVar[tuple[str, ...]] = (RECENT, USUAL, SEEN)
 
     @property
     def update(self) -> Update:
-        return Descend() if self.anchor == 0 else Anchored(self.leaning)
+        return Descend() if self.anchor == 0 else Anchored(self.pull)
 
-    def leaning(self, probe: Probe) -> float:
-        return self.anchor if self.anchor is not None else LEAN if self.reduced(probe) == "sum" else 0.0
+    def pull(self, probe: Probe) -> float:
+        """The share of the way back to the source after a step."""
+        return self.anchor if self.anchor is not None else PULL if self.reduced(probe) == "sum" else 0.0
 
     def select(self, probe: Probe, memory: Memory) -> Selection:
-        may_rise, may_fall = self.unlikely(probe), self.likely(probe, memory)  # D- and D+ before anything is looked at
+        may_minus, may_plus = self.minus_candidates(probe), self.plus_candidates(probe, memory)  # before any view is evaluated
         if self.steady is not None:
-            calm = self.calm(*self.mixtures(probe, memory)[:2])
-            may_rise, may_fall = may_rise & calm, may_fall & calm
-        diff_sa = probe.drop("alter", kind=self.drop, suffice=may_rise | may_fall)
+            stable = self.stable(*self.running_means(probe, memory)[:2])
+            may_minus, may_plus = may_minus & stable, may_plus & stable
+        diff_sa = probe.drop("alter", kind=self.drop, suffice=may_minus | may_plus)
         falls, stays = (diff_sa > self.tau_sa, diff_sa < self.tau_sa) if self.filter_sa else (probe.everybody, probe.everybody)
-        rest = probe.everybody if self.breaks_by == "quantile" else (falls & may_fall) | (stays & may_rise)
-        diff_sp = probe.drop("preserve", kind=self.drop, suffice=rest)  # quantiles are of everybody
+        rest = probe.everybody if self.breaks_by == "quantile" else (falls & may_plus) | (stays & may_minus)
+        diff_sp = probe.drop("preserve", kind=self.drop, suffice=rest)  # a quantile is taken over all drops
         holds = diff_sp < self.tau_sp if self.filter_sp else probe.everybody
-        plus = falls & holds & may_fall
-        minus = stays & self.breaks(probe, diff_sp, memory) & may_rise & ~plus
+        plus = falls & holds & may_plus
+        minus = stays & self.breaks(probe, diff_sp, memory) & may_minus & ~plus
         if not (self.filter_sa or self.filter_sp):
-            minus = ~probe.everybody  # with no criterion left, nobody is likely incorrect
+            minus = ~probe.everybody  # without any criterion no sample is likely incorrect
 
         beta = (self.ent0 * probe.max_entropy - probe.entropy).exp()
         alpha = beta + diff_sa.exp() + (self.diff0 - diff_sp).exp()
@@ -96,8 +101,8 @@ class DualVariant(DualTTA):
             alpha, beta = alpha * rarity, beta * rarity
         return Selection.of(plus, alpha, minus, beta)
 
-    def likely(self, probe: Probe, memory: Memory) -> Tensor:
-        """Who may be in D+, by what the first forward says."""
+    def plus_candidates(self, probe: Probe, memory: Memory) -> Tensor:
+        """Samples that the first forward allows in D+, a mask (B,)."""
         may: list[Tensor] = []
         if self.plus_below is not None:
             may.append(probe.entropy < self.plus_below * probe.max_entropy)
@@ -108,25 +113,25 @@ class DualVariant(DualTTA):
             may.append(probe.confidence > self.tau_sa)  # a drop cannot exceed the confidence p_k
         return reduce(and_, may) if may else probe.everybody
 
-    def calm(self, recent: Tensor, usual: Tensor) -> Tensor:
-        """Whether the last samples' mean prediction is like the usual one, or like equal shares: |difference|^2 <= steady.
+    def stable(self, recent: Tensor, usual: Tensor) -> Tensor:
+        """min(||recent - usual||^2, ||recent - 1/C||^2) <= steady.
 
-        Where labels come sorted, or one class begins to eat the others, it is like neither. In a shuffled stream the distance
-        is that of about 139 samples from their mean, below 1 / 139; where one of ten classes has 40 % of the predictions it is
-        0.1. There no filter helps: what is sure is of the crowd, and what is not of the crowd is wrong.
+        Fails where labels come sorted, or where one class begins to dominate. In a shuffled stream the distance is that of
+        about 139 samples to their mean, below 1 / 139; where one of ten classes has 40 % of the predictions it is 0.1. There
+        no filter helps: certain samples belong to the dominant class, and the others are wrong.
         """
-        away = torch.minimum((recent - usual).square().sum(), (recent - 1 / len(recent)).square().sum())
-        return away <= (self.steady or 0.0)
+        distance = torch.minimum((recent - usual).square().sum(), (recent - 1 / len(recent)).square().sum())
+        return distance <= (self.steady or 0.0)
 
-    def mixtures(self, probe: Probe, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean predictions, recent ones with this batch, usual ones before it, and how many those are of."""
+    def running_means(self, probe: Probe, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean predictions (C,): recent ones with this batch, usual ones before it; and the number of samples in the latter."""
         mean, keep = probe.mean, exp(-len(probe.probs) / WINDOW)
         if RECENT not in memory:
             return mean, torch.full_like(mean, 1 / len(mean)), mean.new_tensor(float(PRIOR))
         return keep * memory[RECENT] + (1 - keep) * mean, memory[USUAL], memory[SEEN]
 
-    def unlikely(self, probe: Probe) -> Tensor:
-        """Who may be in D-, by what the first forward says."""
+    def minus_candidates(self, probe: Probe) -> Tensor:
+        """Samples that the first forward allows in D-, a mask (B,)."""
         if self.breaks_by == "never":
             return ~probe.everybody
         may: list[Tensor] = []
@@ -143,7 +148,7 @@ class DualVariant(DualTTA):
         return self.tau_sp if self.tau_minus is None else self.tau_minus
 
     def breaks(self, probe: Probe, diff_sp: Tensor, memory: Memory) -> Tensor:
-        """Whose prediction does not survive restyling."""
+        """Samples whose prediction changes under the style view, a mask (B,)."""
         if not self.filter_sp:
             return torch.ones_like(diff_sp, dtype=torch.bool)
         if self.breaks_by == "flip":
@@ -165,8 +170,8 @@ class DualVariant(DualTTA):
             loss = loss * self.backing(probe, selection)
         if self.marginal and not selection.empty():
             mean = self.mean_prediction(probe.live_logits.softmax(1), memory)
-            tiny = torch.finfo(mean.dtype).tiny  # the logarithm of a class nobody has has no gradient
-            # a long memory moves little in one batch, so its entropy pushes as much harder; a sum is over everybody
+            tiny = torch.finfo(mean.dtype).tiny  # log(0) has no gradient
+            # one batch moves a long memory little, so the weight grows with it; a sum is over all samples
             weight = self.marginal / (1 - self.marginal_past) * (len(probe.entropy) if reduction == "sum" else 1)
             loss = loss - weight * entropy(mean.clamp_min(tiny).log()[None]).squeeze()
         caution = float(reduction == "sum") if self.cautious is None else self.cautious
@@ -177,15 +182,14 @@ class DualVariant(DualTTA):
         return by_net if self.reduction == "auto" or self.reduction == "backed" else self.reduction
 
     def backing(self, probe: Probe, selection: Selection) -> Tensor:
-        """min(1, STEPS |D+| / C): how many samples speak for each class in the steps that momentum averages.
+        """min(1, STEPS |D+| / C): samples per class in the steps that momentum averages.
 
-        With two classes every one of them speaks for a class that many others speak for; with a thousand most classes
-        have nobody, and a large step goes where a few samples, some of them wrong, happen to point.
+        With a thousand classes most have no sample in D+, and a large step goes where a few, some of them wrong, point.
         """
         return (STEPS / probe.probs.shape[1] * selection.plus.sum()).clamp_max(1.0)
 
     def mean_prediction(self, probs: Tensor, memory: Memory) -> Tensor:
-        """Of the past and this batch; before the first, all classes have equal shares."""
+        """Of the past and this batch; uniform before the first."""
         past = memory.get(MARGINAL, torch.full_like(probs[0], 1 / probs.shape[1]))
         return self.marginal_past * past + (1 - self.marginal_past) * probs.mean(0)
 
@@ -193,15 +197,15 @@ class DualVariant(DualTTA):
         new: dict[str, Tensor] = {}
         size, _ = selection.sizes
         if (self.epsilon, self.crowd, self.steady) != (None, None, None) and size:
-            all_of_them = size == len(probe.probs)
-            new[AVERAGE] = probe.mean if all_of_them else torch.where(selection.plus[:, None], probe.probs, 0.0).sum(0) / size
+            whole = size == len(probe.probs)
+            new[AVERAGE] = probe.mean if whole else torch.where(selection.plus[:, None], probe.probs, 0.0).sum(0) / size
         if self.balance:
             new[SHARES] = probe.mean
         if self.recovery and size:
             new[EMA] = torch.where(selection.plus, probe.entropy, 0.0).sum() / size
         moved = {name: moving(memory, name, value) for name, value in new.items()}
         if self.steady is not None:
-            recent, usual, seen = self.mixtures(probe, memory)
+            recent, usual, seen = self.running_means(probe, memory)
             seen = (seen + len(probe.probs)).clamp_max(HORIZON)
             share = len(probe.probs) / seen
             moved |= {RECENT: recent, USUAL: (1 - share) * usual + share * probe.mean, SEEN: seen}
@@ -212,9 +216,9 @@ class DualVariant(DualTTA):
         return {**memory, **moved}
 
     def lost(self, memory: Memory) -> bool:
-        learnt = self.steady is not None and AVERAGE in memory
-        if learnt and not bool(self.calm(memory[RECENT], memory[USUAL])):
-            return True  # of another mixture of classes than this
+        adapted = self.steady is not None and AVERAGE in memory
+        if adapted and not bool(self.stable(memory[RECENT], memory[USUAL])):
+            return True  # adapted to another mixture of classes
         return EMA in memory and bool(memory[EMA] < self.recovery)
 
 
@@ -224,10 +228,10 @@ def moving(memory: Mapping[str, Tensor], name: str, value: Tensor) -> Tensor:
     >>> moving({"a": torch.tensor(1.0)}, "a", torch.tensor(2.0))
     tensor(1.1000)
     """
-    return KEEP * memory[name] + (1 - KEEP) * value if name in memory else value.clone()  # no two of the memory are one
+    return KEEP * memory[name] + (1 - KEEP) * value if name in memory else value.clone()  # entries share no tensor
 
 
 def window(drops: Tensor, memory: Memory) -> Tensor:
-    """The remembered drops and these; what is not finite is nobody's."""
+    """The remembered drops and these; non-finite drops are ignored."""
     drops = drops[drops.isfinite()]
     return torch.cat([memory[DROPS].to(drops), drops]) if DROPS in memory else drops

@@ -1,9 +1,8 @@
-"""The table behind an answer: variants below each other on the same cells, with what they select and how they end.
+"""Tables of variants on the same cells: accuracy at the start and end of the stream, what they select, how often they collapse.
 
-For each dataset, model and scenario: accuracy over the stream, at first and at last (its first and last pass, or eighth
-where it has one pass; with groups: the mean of theirs), the difference to no adaptation with its paired 95 % interval, the
-share of D+ and of D- and how much of each is right, and in how many cells predictions collapsed. Means are over the cells
-that every variant of the table has; their number stands in the title.
+For each dataset, model and scenario: accuracy over the stream and over its first and last pass (eighth, where it has one pass;
+with groups: their mean), the difference to no adaptation with its paired 95 % interval, the shares of D+ and D- with their
+accuracy, and the number of cells in which predictions collapsed. Means are over the cells that every variant of the table has.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,12 +19,12 @@ from dualtta.report.matching import pair_up, place_of
 from dualtta.report.paired import difference
 
 HEADER = ("accuracy", "at first", "at last", "to no adaptation", "D+", "D+ right", "D-", "D- right", "collapsed")
-EIGHTHS = 8  # of a stream of one pass: enough samples to average, few enough to see it turn
+EIGHTHS = 8  # parts of a stream of one pass
 
 
 @dataclass(frozen=True)
 class Line:
-    """One variant, over the cells of its table; shares, but for the difference, which is in points."""
+    """One variant over the cells of its table; shares, except for the difference, which is in points."""
 
     label: str
     accuracy: float
@@ -49,7 +48,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Study:
-    """The variants that met the same cells."""
+    """The variants of one table."""
 
     title: str
     cells: int
@@ -58,7 +57,7 @@ class Study:
 
 def studies(settings: Iterable[Setting]) -> list[Study]:
     """A table for each dataset, model and scenario."""
-    benches: dict[str, dict[str, dict[str, Record]]] = {}  # title -> variant -> place -> record
+    benches: dict[str, dict[str, dict[str, Record]]] = {}  # title -> variant -> cell -> record
     order: dict[str, tuple[Any, ...]] = {}  # methods as in every table, their variants by name
     for setting in settings:
         variant = label(setting)
@@ -69,7 +68,7 @@ def studies(settings: Iterable[Setting]) -> list[Study]:
 
 
 def bench_title(setting: Setting, record: Record) -> str:
-    """The benchmark a record is of: all that its table has in common."""
+    """The benchmark of a record, the title of its table."""
     seed = (record.cell["cell"]["model"].get("source") or {}).get("seed", 0)
     source = [f"source model of seed {seed}"] if seed else []
     subset = ["a subset"] if setting.about["subset"] else []
@@ -110,7 +109,7 @@ def _method(record: Record) -> str:
 
 
 def _accuracy(rows: dict[str, Column], part: slice = slice(None)) -> float:
-    """Of a part of the stream; the mean over groups where there are groups."""
+    """Accuracy over a part of the stream; the mean over groups where there are groups."""
     right, group = (rows["prediction"] == rows["label"])[part], rows["group"][part]
     return float(np.mean([right[group == one].mean() for one in np.unique(group)]))
 
@@ -123,7 +122,7 @@ def _ends(record: Record) -> tuple[float, float]:
 
 
 def _chosen(some: Sequence[Record], name: str) -> tuple[float, float | None]:
-    """The mean share of a set, and how much of all that was in it was right."""
+    """The mean share of D+ or D-, and the accuracy of all samples in it."""
     shares = [(record.summary[name]["share"], record.summary["samples"], record.summary[name]["correct"]) for record in some]
     counts = np.array([share * samples for share, samples, _ in shares])
     right = [0.0 if correct is None else correct for _, _, correct in shares]
@@ -131,7 +130,7 @@ def _chosen(some: Sequence[Record], name: str) -> tuple[float, float | None]:
 
 
 def to_markdown(found: Sequence[Study]) -> str:
-    """All tables, for docs/findings.md."""
+    """All tables as Markdown."""
     parts = []
     for study in found:
         if not study.lines:

@@ -1,11 +1,11 @@
-"""Whether a variant is safe to leave on and better than what there is, by records on held-out cells alone.
+"""The acceptance test of a variant, by records on held-out cells alone: is it harmless, and better than the baselines.
 
 safe    on every cell: the paired 95 % interval of its difference to no adaptation, and to batch statistics, does not lie wholly
         below -0.5 points
 better  on every benchmark: on average over its cells at least 1 point above the best baseline at its own settings
 
-A cell is a place over its seeds; a benchmark is a dataset on a model in a scenario. Where there are groups, accuracy is the
-mean over groups, as in the paper's tables. What is missing is named, and a verdict without it is not given.
+Seeds of the same cell are compared together; a benchmark is a dataset on a model in a scenario. Where there are groups,
+accuracy is the mean over groups, as in the paper's tables. Missing records are named, and without them there is no answer.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from dualtta.report.labels import changes, follows_own
 from dualtta.report.matching import Side, pair_up, place_of
 from dualtta.report.paired import Pair, difference
 from dualtta.report.places import place_name
-from dualtta.studies.held_out import side_of
+from studies.split import part_of
 
 HARM, GAIN = -0.5, 1.0  # points
 FLOORS = ("source", "norm")
@@ -28,7 +28,7 @@ Interval = tuple[float, float, float]  # difference, low, high
 
 @dataclass(frozen=True)
 class CellVerdict:
-    """The candidate against one floor on one cell."""
+    """The candidate against no adaptation, or batch statistics, on one cell."""
 
     where: str
     floor: str
@@ -47,7 +47,7 @@ class BenchVerdict:
     where: str
     best: str
     difference: Interval
-    others: dict[str, float]  # each baseline's distance, in points: candidate minus it
+    others: dict[str, float]  # candidate minus each baseline, in points
     cells: int
 
     @property
@@ -57,38 +57,41 @@ class BenchVerdict:
 
 @dataclass(frozen=True)
 class Acceptance:
-    """All that the verdict is made of."""
+    """The result of the acceptance test."""
 
     cells: tuple[CellVerdict, ...]
     benches: tuple[BenchVerdict, ...]
-    missing: tuple[str, ...]  # what should have been compared and has no record
-    left_out: int  # records of the candidate that are on no held-out cell
+    missing: tuple[str, ...]  # comparisons for which there is no record
+    left_out: int  # records of the candidate on other than held-out cells
 
     @property
     def safe(self) -> bool | None:
-        """None: not known, something is missing."""
+        """No comparison shows harm; None where a record is missing."""
         if any(not cell.harmless for cell in self.cells):
             return False
         return None if self.missing or not self.cells else True
 
     @property
     def better(self) -> bool | None:
+        """Better on every benchmark; None where a record is missing."""
         if any(not bench.better for bench in self.benches):
             return False
         return None if self.missing or not self.benches else True
 
 
 def accept(records: Iterable[Record], candidate: Side) -> Acceptance:
-    """The verdict on a candidate, from records of it and of the baselines."""
+    """Compare the records of a candidate with those of the baselines."""
     everything = list(records)
-    known = [record for record in everything if side_of(record.cell["cell"]) == "held_out"]
+    known = [record for record in everything if part_of(record.cell["cell"]) == "held_out"]
     taken = [record for record in everything if candidate.takes(record)]
-    if not candidate.settings:  # then the method as it is, where there are variants of it too
+    if not candidate.settings:  # then the method at its defaults, where there are variants of it too
         taken = [record for record in taken if not changes(Setting((record,)))] or taken
-    ours = [record for record in taken if side_of(record.cell["cell"]) == "held_out"]
+    ours = [record for record in taken if part_of(record.cell["cell"]) == "held_out"]
     left_out = len(taken) - len(ours)
     if not ours:
-        raise ValueError(f"there is no record of {candidate.text} on a held-out cell: `dualtta run held-out` makes them")
+        raise ValueError(
+            f"there is no record of {candidate.text} on a held-out cell: `python -m studies run held-out` makes them"
+        )
     rivals = _rivals(known, candidate)
     places: dict[str, list[Record]] = {}
     for record in ours:
@@ -121,12 +124,12 @@ def accept(records: Iterable[Record], candidate: Side) -> Acceptance:
 
 
 def _rivals(records: Iterable[Record], candidate: Side) -> dict[tuple[str, str], Record]:
-    """Baselines at their own settings, by method and place."""
+    """Baselines at their own settings, by method and cell."""
     found = {}
     for record in records:
         method = record.cell["cell"]["method"]["name"]
         setting = Setting((record,))
-        own = (method in FLOORS or follows_own(setting)) and not changes(setting)  # other statistics are another method
+        own = (method in FLOORS or follows_own(setting)) and not changes(setting)
         if method in RIVALS and own and not candidate.takes(record):
             found[method, place_of(record)] = record
     return found
