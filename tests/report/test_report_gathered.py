@@ -131,19 +131,33 @@ DAMAGE = {
 }
 
 
+@pytest.fixture(scope="module")
+def undamaged():
+    return gather([DEMO])
+
+
+@pytest.fixture(scope="module")
+def victim(undamaged):
+    """The record that the tests damage."""
+    settings = undamaged.settings
+    return next(s for s in settings if (s.dataset, s.method) == ("colored_digits", "dualtta")).records[0].folder.name
+
+
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_record_is_left_out_and_named_and_all_others_stay(damage, tmp_path):
+def test_a_damaged_record_is_left_out_and_named_and_all_others_stay(damage, undamaged, victim, tmp_path):
     shutil.copytree(DEMO, tmp_path / "demo")
-    collected = gather([DEMO])
-    victim = (
-        next(s for s in collected.settings if (s.dataset, s.method) == ("colored_digits", "dualtta")).records[0].folder.name
-    )
     harm, says = DAMAGE[damage]
     harm(tmp_path / "demo" / "cells" / victim)
+    collected = gather([tmp_path / "demo"])
+    assert len(collected.records) == len(undamaged.records) - 1
+    assert [note for note in collected.notes if victim in note and says in note], collected.notes
+    assert len(collected.notes) == 1
+
+
+def test_a_report_names_the_record_that_is_left_out_and_compares_the_others(victim, tmp_path):
+    shutil.copytree(DEMO, tmp_path / "demo")
+    (tmp_path / "demo" / "cells" / victim / "rows.npz").unlink()
     report = make_report([tmp_path / "demo"], formats=())
-    assert len(report.collected.records) == len(collected.records) - 1
-    assert [note for note in report.collected.notes if victim in note and says in note], report.collected.notes
-    assert len(report.collected.notes) == 1
     assert victim in (report.out / "report.md").read_text()
     table = next(table for table in report.tables if table.name == "colored-digits-resnet-tiny-mild")
     assert at(table, "DualTTA, lr 0.008", "accuracy").seeds == 2
