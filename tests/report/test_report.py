@@ -237,7 +237,7 @@ def test_report_as_json(tmp_path, capsys):
     ("args", "says"),
     [
         (["nowhere"], "there is no folder nowhere"),
-        ([str(RECORDS / "README.md")], "there is no folder"),
+        ([str(RECORDS / "README.md")], "README.md is no Parquet file: name one that `dualtta pack` wrote"),
         ([str(DEMO), "--formats", "mdd"], "did you mean 'md'?"),
     ],
 )

@@ -89,7 +89,7 @@ DAMAGE = {
         "rows.npz lacks label",
     ),
     "a column is short": (lambda c: edit_rows(c, lambda r: {**r, "label": r["label"][:-1]}), "not equally long"),
-    "no rows": (lambda c: edit_rows(c, lambda r: {k: v[:0] for k, v in r.items()}), "rows.npz is empty"),
+    "no rows": (lambda c: edit_rows(c, lambda r: {k: v[:0] for k, v in r.items()}), "rows.npz has no samples"),
     "rows are words": (lambda c: edit_rows(c, lambda r: {**r, "label": r["label"].astype(str)}), "no numbers in label"),
     "rows are lost": (
         lambda c: edit_rows(c, lambda r: {k: v[:-1] for k, v in r.items()}),
@@ -106,7 +106,7 @@ DAMAGE = {
     "NaN": (lambda c: edit(c / "summary.json", worst_group=float("nan")), "worst_group in summary.json does not follow"),
     "a word for a number": (lambda c: edit(c / "summary.json", accuracy="0.5"), "accuracy in summary.json does not follow"),
     "a missing key": (lambda c: (c / "summary.json").write_text("{}"), "it lacks summary.json: batches"),
-    "a list for a summary": (lambda c: (c / "summary.json").write_text("[]"), "it lacks all that belongs into summary.json"),
+    "a list for a summary": (lambda c: (c / "summary.json").write_text("[]"), "it lacks the contents of summary.json"),
     "not UTF-8": (lambda c: (c / "summary.json").write_bytes(b'{"accuracy": "\xff\xfe"}'), "cannot be read"),
     "an empty file": (lambda c: (c / "cell.json").write_bytes(b""), "cannot be read"),
     "no settings": (lambda c: edit(c / "cell.json", cell=None), "it lacks the settings"),
@@ -116,7 +116,7 @@ DAMAGE = {
     ),
     "other settings than the key's": (
         lambda c: edit(c / "cell.json", cell={**json.loads((c / "cell.json").read_text())["cell"], "seed": 2030}),
-        "the settings that its key is made of",
+        "it lacks the settings that give its key",
     ),
     "no names of domains": (lambda c: edit(c / "cell.json", domains=[]), "domains that cell.json does not name"),
     "thresholds that are words": (
