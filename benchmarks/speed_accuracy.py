@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 
 from dualtta.bench.benchmarks import Options, imagenet
-from dualtta.bench.cell import Place
 from dualtta.bench.run import run_plan
+from dualtta.bench.workspace import Workspace
 from dualtta.device import pick_device
 from dualtta.printing import table
 
@@ -32,12 +32,12 @@ def main() -> None:
     rows = []
     reached: dict[str, list[float]] = {speed: [] for speed in args.speeds}
     with tempfile.TemporaryDirectory() as folder:
-        place = Place(Path(folder), args.root, device, 1, args.workers)
+        workspace = Workspace(Path(folder), args.root, device, 1, args.workers)
         for speed in args.speeds:
             options = Options((2024,), backbone=args.backbone, weights=args.weights, root=args.root, speed=speed)
             setups = imagenet(options, args.corruptions)
             cells = [cell for setup in setups for cell in setup.cells([args.method], options)]
-            result = run_plan(cells, place)
+            result = run_plan(cells, workspace)
             for record in result.records:
                 shift = ", ".join(record.cell["domains"])
                 samples, seconds = record.summary["samples"], record.cost["seconds"]

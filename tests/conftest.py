@@ -16,8 +16,8 @@ import torch
 from grids import small_grid
 from PIL import Image
 
-from dualtta.bench.cell import Place
 from dualtta.bench.run import run_plan
+from dualtta.bench.workspace import Workspace
 from dualtta.cli import main
 
 torch.set_num_threads(1)  # the nets are tiny; pytest's workers fill the cores
@@ -28,7 +28,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell does for bac
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("undisturbed")
-    result = run_plan(small_grid(), Place(out))
+    result = run_plan(small_grid(), Workspace(out))
     assert result.computed == 6
     assert not result.failed
     return out

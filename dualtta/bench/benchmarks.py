@@ -84,6 +84,7 @@ class Setup:
                 weights=self.weights,
                 weights_hash=content_hash(options.root, self.weights),
                 speed=options.speed,
+                protocol=options.protocol,
                 fisher=self.fisher(METHODS[method].fisher_samples),
             )
             for seed in options.seeds

@@ -1,4 +1,4 @@
-"""The evaluation loop: the only place where labels meet predictions."""
+"""The evaluation loop: the only code that sees labels and predictions together."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -17,7 +17,7 @@ from dualtta.records.metrics import Column
 
 @dataclass
 class Run:
-    """What came of a stream: a row a sample, and counts of what happened. The seconds are those of adapting alone."""
+    """The result of a stream: per-sample columns, counts of events, and the seconds spent in the adapter."""
 
     parts: list[dict[str, Column]] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
@@ -28,30 +28,39 @@ class Run:
         return {name: np.concatenate([part[name] for part in self.parts]).astype(kind) for name, kind in COLUMNS.items()}
 
 
-def evaluate(adapter: Adapter, batches: Iterable[Batch], notice: Callable[[int, int], None] = lambda size, right: None) -> Run:
-    """Send a stream through an adapter and write down what happens; `notice` hears of each batch's size and hits."""
+def evaluate(
+    adapter: Adapter, batches: Iterable[Batch], progress: Callable[[int, int], None] = lambda size, correct: None
+) -> Run:
+    """Send a stream through an adapter and record each sample.
+
+    Args:
+        adapter: it is reset where a batch says so.
+        batches: from `dualtta.data.loading.load`.
+        progress: called after each batch with its size and the number of correct predictions.
+    """
     run = Run(counts=dict.fromkeys(("batches", "updates", "skips", "recoveries", "collapsing", "forwards"), 0))
     for number, batch in enumerate(batches):
         if batch.reset:
             adapter.reset()
         begun = time.perf_counter()
         step = adapter.step(batch.x)
-        rows = rows_of(step, batch, number)  # brings the results to the CPU, so the clock sees all the work
+        rows = rows_of(step, batch, number)  # copies to the CPU, so the time includes all the work of the device
         run.seconds += time.perf_counter() - begun
         run.parts.append(rows)
-        happened = (1, step.updated, step.skipped, step.recovered, step.collapsing, step.forwards)
-        run.counts = {name: count + int(more) for (name, count), more in zip(run.counts.items(), happened, strict=True)}
-        notice(len(batch.label), int((rows["prediction"] == rows["label"]).sum()))
+        events = (1, step.updated, step.skipped, step.recovered, step.collapsing, step.forwards)
+        run.counts = {name: count + int(more) for (name, count), more in zip(run.counts.items(), events, strict=True)}
+        progress(len(batch.label), int((rows["prediction"] == rows["label"]).sum()))
     if not run.parts:
         raise ValueError("the stream holds no batch to evaluate on")
     return run
 
 
 def rows_of(step: Step, batch: Batch, number: int) -> dict[str, Column]:
+    """The per-sample columns of one batch, as `records.format.COLUMNS` names them; each of shape (B,)."""
     log_p = widen(step.logits).log_softmax(1)
     confidence, prediction = log_p.exp().max(1)
     size = len(batch.label)
-    seen = {
+    columns = {
         "index": batch.index,
         "label": batch.label,
         "prediction": prediction,
@@ -67,7 +76,7 @@ def rows_of(step: Step, batch: Batch, number: int) -> dict[str, Column]:
         "plus": step.plus,
         "minus": step.minus,
     }
-    return {name: as_column(value) for name, value in seen.items()}
+    return {name: as_column(value) for name, value in columns.items()}
 
 
 def as_column(value: torch.Tensor) -> NDArray[np.generic]:

@@ -55,12 +55,13 @@ def run(
         json: Print the table as JSON.
     """
     from dualtta.bench.benchmarks import Options
-    from dualtta.bench.cell import Place
+    from dualtta.bench.defaults import notes
+    from dualtta.bench.estimate import dry_run
     from dualtta.bench.experiments import EXPERIMENTS, NOTES, plan_of, without_effect
     from dualtta.bench.launchers import default_jobs
-    from dualtta.bench.outdated import said
-    from dualtta.bench.plan import show_plan
-    from dualtta.bench.run import overview, run_plan
+    from dualtta.bench.overview import overview
+    from dualtta.bench.run import run_plan
+    from dualtta.bench.workspace import Workspace
     from dualtta.deploy.model import parse_settings
     from dualtta.device import pick_device
     from dualtta.plugins import nearest
@@ -76,7 +77,7 @@ def run(
     _at_least(1, "jobs", jobs)
     _at_least(0, "workers", workers)
     on = device if device and launcher == "ray" else str(pick_device(device))  # a cluster may have what this machine has not
-    place = Place(out or Path("results", experiment), root, on, 1, _workers(workers, on), models)
+    workspace = Workspace(out or Path("results", experiment), root, on, 1, _workers(workers, on), models)
     options = Options(
         seeds=tuple(_numbers("seeds", seeds)),
         methods=_names(methods),
@@ -97,21 +98,21 @@ def run(
         raise ValueError(f"{experiment} has no cell with these options; others of --datasets, --methods, --backbone may")
     for name in without_effect(experiment, options):
         print(f"dualtta: --{name.replace('_', '-')} changes no cell of {experiment}: it is the same without", file=sys.stderr)
-    jobs = jobs or default_jobs(place.device)
+    jobs = jobs or default_jobs(workspace.device)
     if launcher == "dry":
-        return show_plan(plan, place, jobs, json)
-    result = run_plan(plan, place, launcher, jobs)
+        return dry_run(plan, workspace, jobs, json)
+    result = run_plan(plan, workspace, launcher, jobs)
     rows = overview(result.records)
     if json:
-        about = {"out": str(place.out), "computed": result.computed, "skipped": result.skipped, "failed": result.failed}
+        about = {"out": str(workspace.out), "computed": result.computed, "skipped": result.skipped, "failed": result.failed}
         print(jsonlib.dumps({**about, "rows": rows}, indent=2))
     else:
         show(rows)
         if experiment in NOTES:
             print(NOTES[experiment])
-        print(f"{result.computed} cells computed, {result.skipped} were there already; records in {place.out}")
-        print(look_at(place.out, root, made=experiment in REPORTED and bool(result.records)))
-    for line in said(result.records):
+        print(f"{result.computed} cells computed, {result.skipped} were there already; records in {workspace.out}")
+        print(look_at(workspace.out, root, made=experiment in REPORTED and bool(result.records)))
+    for line in notes(result.records):
         print(f"dualtta: {line}", file=sys.stderr)
     for title, reason in result.failed.items():
         print(f"dualtta: failed: {title}: {reason}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`dualtta watch`: a grid at work, seen from another terminal or machine, by its folder alone."""
+"""`dualtta watch`: the progress of a grid, from another terminal or machine, read from its folder."""
 
 import json as jsonlib
 import sys
@@ -9,97 +9,99 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from dualtta.bench.status import Best, Snapshot
+    from dualtta.bench.status import Best, Status
 
-SHOWN = 8  # lines of what runs, and of what failed
+SHOWN = 8  # running tasks, and failures
 
 
 def watch(folder: Path, once: bool = False, every: float = 2.0, json: bool = False) -> int:
-    """Watch a grid that runs: cells done, running, failed and to come, the time left, the best so far. Ctrl-C leaves.
+    """Show the progress of a grid: cells done, running, failed and pending, the time left, the best so far. Ctrl-C ends.
 
     Args:
-        folder: The folder of the results, what `dualtta run` has as --out.
-        once: Print how it stands, and end; so it is where the output is a file or a pipe.
-        every: Seconds between two looks.
-        json: Print how it stands as JSON, and end.
+        folder: The results folder, --out of `dualtta run`.
+        once: Print the status once; the default when the output is a file or a pipe.
+        every: Seconds between updates.
+        json: Print the status once, as JSON.
     """
-    from dualtta.bench.status import Watcher
+    from dualtta.bench.status import StatusReader
 
     if every <= 0:
         raise ValueError(f"every must be a number of seconds above 0, not {every:g}")
+    if folder.suffix == ".parquet":
+        raise ValueError(f"{folder} is a packed file: its grid is finished; `dualtta report` or `dualtta results` shows it")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is no folder: name the one that `dualtta run` writes to, its --out")
     live = sys.stdout.isatty() and not (once or json)
     if not live and not folder.is_dir():
         raise ValueError(f"there is no folder {folder}: name the one that `dualtta run` writes to, its --out")
-    watcher = Watcher(folder)
+    reader = StatusReader(folder)
     if json:
-        print(jsonlib.dumps(as_json(watcher.look()), indent=2))
+        print(jsonlib.dumps(as_json(reader.read()), indent=2))
         return 0
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
     if not live:
-        console.print(show(watcher.look()))
+        console.print(show(reader.read()))
         return 0
     from rich.live import Live
 
     try:
         with Live(console=console, auto_refresh=False) as view:
             while True:
-                view.update(show(watcher.look()), refresh=True)
+                view.update(show(reader.read()), refresh=True)
                 time.sleep(every)
     except KeyboardInterrupt:
         return 0
 
 
-def show(snapshot: "Snapshot") -> "RenderableType":
-    """The whole view."""
+def show(status: "Status") -> "RenderableType":
+    """The whole display."""
     from rich.console import Group
     from rich.text import Text
 
-    if not snapshot.folder.is_dir():
-        return Text(f"there is no folder {snapshot.folder} yet; waiting for a grid to begin")
-    if snapshot.empty:
-        return Text(f"nothing is in {snapshot.folder} yet: no plan, no cell")
-    parts: list[RenderableType] = [Text(line) for line in headline(snapshot)]
-    if snapshot.running:
-        lines = [[work.title, lasting(time.time() - work.started), f"{work.host}:{work.pid}"] for work in snapshot.running]
+    if not status.folder.is_dir():
+        return Text(f"there is no folder {status.folder} yet; waiting for a grid to start")
+    if status.empty:
+        return Text(f"{status.folder} is empty: no plan file, no cell")
+    parts: list[RenderableType] = [Text(line) for line in headline(status)]
+    if status.running:
+        lines = [[task.title, duration(time.time() - task.started), f"{task.host}:{task.pid}"] for task in status.running]
         parts += ["", _table(["running", "for", "where"], lines)]
-    if snapshot.failed:
-        parts += ["", _table(["failed", "why"], [[title, reason] for title, reason in snapshot.failed.items()])]
-    if snapshot.best:
+    if status.failed:
+        parts += ["", _table(["failed", "why"], [[title, reason] for title, reason in status.failed.items()])]
+    if status.best:
         parts += [
             "",
-            _table(["best so far", "column", "method", "%", "of"], [best_line(best) for best in snapshot.best], all_=True),
+            _table(["best so far", "column", "method", "%", "of"], [best_line(best) for best in status.best], all_=True),
         ]
-    parts += [Text(_printable(f"note: {note}")) for note in snapshot.notes]
+    parts += [Text(_printable(f"note: {note}")) for note in status.notes]
     return Group(*parts)
 
 
-def headline(snapshot: "Snapshot") -> list[str]:
-    """What there is, in a line or two."""
-    of = "" if snapshot.total is None else f" of {snapshot.total:,}"
-    trained = sum(work.kind == "training" for work in snapshot.running)
-    running = f"{len(snapshot.running) - trained:,} running"
-    if any(run.elsewhere for run in snapshot.runs):
-        running += " here (what runs on the cluster is not known)"
-    counts = [f"{snapshot.done:,}{of} cells done", running, f"{len(snapshot.failed):,} failed"]
+def headline(status: "Status") -> list[str]:
+    """Counts and time left, in a line or two."""
+    of = "" if status.total is None else f" of {status.total:,}"
+    training = sum(task.kind == "training" for task in status.running)
+    running = f"{len(status.running) - training:,} running"
+    if any(run.remote for run in status.runs):
+        running += " on this machine (cells on the cluster are not counted)"
+    counts = [f"{status.done:,}{of} cells done", running, f"{len(status.failed):,} failed"]
     counts.append(
-        "what is to come is not known: no plan was left here" if snapshot.pending is None else f"{snapshot.pending:,} to come"
+        "pending cells are not known: the folder has no plan file" if status.pending is None else f"{status.pending:,} pending"
     )
-    if trained:
-        counts.append(f"{trained:,} source model{'s' if trained > 1 else ''} in training")
-    said = [", ".join(counts)]
-    if snapshot.runs:
-        pace = "no cell done yet" if snapshot.cells_per_minute is None else f"{snapshot.cells_per_minute:.3g} cells a minute"
-        left = "time left not known yet" if snapshot.seconds_left is None else f"about {lasting(snapshot.seconds_left)} left"
-        said.append(f"{pace}, {left}; {', '.join(f'{run.title} on {run.host}' for run in snapshot.runs)}")
-        if snapshot.abandoned:
-            said.append(f"{snapshot.abandoned:,} of those to come are of a plan that nobody runs now")
-    elif snapshot.pending or snapshot.failed:
-        said.append("nobody is at work here: the same `dualtta run` goes on with what is missing")
-    return said
+    if training:
+        counts.append(f"{training:,} source model{'s' if training > 1 else ''} in training")
+    lines = [", ".join(counts)]
+    if status.runs:
+        pace = "no cell done yet" if status.cells_per_minute is None else f"{status.cells_per_minute:.3g} cells a minute"
+        left = "time left not known yet" if status.seconds_left is None else f"about {duration(status.seconds_left)} left"
+        lines.append(f"{pace}, {left}; {', '.join(f'{run.title} on {run.host}' for run in status.runs)}")
+        if status.abandoned:
+            lines.append(f"{status.abandoned:,} of the pending cells are of a plan that no process runs")
+    elif status.pending or status.failed:
+        lines.append("no process runs this grid: repeat the same `dualtta run` to compute the missing cells")
+    return lines
 
 
 def best_line(best: "Best") -> list[str]:
@@ -110,9 +112,9 @@ def best_line(best: "Best") -> list[str]:
     return [best.benchmark, COLUMNS[best.column], method(best.row), percent(best.row[best.column]), rivals]
 
 
-def lasting(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """
-    >>> lasting(7.2), lasting(200), lasting(7300)
+    >>> duration(7.2), duration(200), duration(7300)
     ('7 s', '3 min', '2 h 2 min')
     """
     minutes = round(seconds / 60)
@@ -134,12 +136,12 @@ def _table(header: list[str], lines: list[list[str]], all_: bool = False) -> "Re
 
 
 def _printable(text: str) -> str:
-    """Reasons are other programs' words: nothing in them may steer the terminal."""
+    """The text without control characters, which could change the state of the terminal."""
     return "".join(char if char.isprintable() else " " for char in text)
 
 
-def as_json(snapshot: "Snapshot") -> dict[str, Any]:
+def as_json(status: "Status") -> dict[str, Any]:
     from dataclasses import asdict
 
-    best = [{"benchmark": b.benchmark, "column": b.column, **b.row, "rows": b.methods} for b in snapshot.best]
-    return {**asdict(snapshot), "folder": str(snapshot.folder), "best": best}
+    best = [{"benchmark": b.benchmark, "column": b.column, **b.row, "rows": b.methods} for b in status.best]
+    return {**asdict(status), "folder": str(status.folder), "best": best}

@@ -122,9 +122,14 @@ def repeat(run: Digest) -> str:
         "fisher": cell.get("fisher"),
     }
     lines = [f"    {key}={value!r}," for key, value in settings.items() if value not in (None, {}, "")]
-    imports = ["from pathlib import Path", "from dualtta.bench.cell import Cell, Place, run_cell, run_source"]
+    imports = [
+        "from pathlib import Path",
+        "from dualtta.bench.cell import Cell",
+        "from dualtta.bench.compute import run_cell, run_source",
+        "from dualtta.bench.workspace import Workspace",
+    ]
     before: list[str] = []
-    after = ["print(run_cell(cell, place) or place.folder(cell))"]
+    after = ["print(run_cell(cell, workspace) or workspace.folder(cell))"]
     if isinstance(source, dict) and isinstance(source.get("recipe"), dict):
         imports += ["from dualtta.train import Source", "from dualtta.train.recipes import Recipe"]
         recipe = ", ".join(f"{key}={_tuple(value)!r}" for key, value in source["recipe"].items())
@@ -135,9 +140,9 @@ def repeat(run: Digest) -> str:
         rest = ", ".join(f"{key}={value!r}" for key, value in source.items() if key != "recipe")
         before.append(f"source = Source({rest}, recipe=Recipe({recipe}))")
         lines.append("    source=source,")
-        after.insert(0, "run_source(source, place)  # trains the source model where it is not there yet")
-    place = 'place = Place(Path("results/again"), root=Path("DATA"))  # DATA: the folder of your data'
-    return "\n".join([*imports, "", *before, "cell = Cell(", *lines, ")", place, *after])
+        after.insert(0, "run_source(source, workspace)  # trains the source model where it is not there yet")
+    workspace = 'workspace = Workspace(Path("results/again"), root=Path("DATA"))  # DATA: the folder of your data'
+    return "\n".join([*imports, "", *before, "cell = Cell(", *lines, ")", workspace, *after])
 
 
 def _others(values: dict[str, Any]) -> dict[str, Any]:

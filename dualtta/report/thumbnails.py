@@ -90,12 +90,12 @@ def gallery(title: str, run: Digest, root: Path | None) -> Gallery:
 
 
 def open_again(run: Digest, root: Path | None) -> "Dataset":
-    from dualtta.bench.cell import Place
+    from dualtta.bench.workspace import Workspace
     from dualtta.data.registry import open_dataset
 
     chosen = dict(run.cell["cell"]["dataset"])
     name = chosen.pop("name")
-    dataset = open_dataset(name, Place(Path(), root).home(name), **chosen)
+    dataset = open_dataset(name, Workspace(Path(), root).dataset_folder(name), **chosen)
     images = (run.cell.get("data") or {}).get("images")
     if len(dataset) != images:
         raise ValueError(f"the dataset at hand has {len(dataset):,} images, that of the record {images}: no images are shown")

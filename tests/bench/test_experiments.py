@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dualtta.bench.benchmarks import Options
-from dualtta.bench.cell import WIRING, distinct
+from dualtta.bench.cell import ADAPTER_SETTINGS, distinct
 from dualtta.bench.experiments import best_rates, cifar10_c, cifar10_wild, debug, demo, long, plan_of, without_effect
 from dualtta.cli import main
 from dualtta.data.published import CORRUPTIONS
@@ -26,7 +26,7 @@ def test_every_experiment_is_a_list_of_different_valid_cells_with_its_command_in
     assert len(distinct(cells)) == len(cells)
     assert f"dualtta run {name}" in GENERAL[name].__doc__
     for cell in cells:
-        make_method(cell.method, **{k: v for k, v in cell.settings.items() if k not in WIRING})
+        make_method(cell.method, **{k: v for k, v in cell.settings.items() if k not in ADAPTER_SETTINGS})
 
 
 @pytest.mark.parametrize("name", ["demo", *GENERAL])

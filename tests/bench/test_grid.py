@@ -16,10 +16,13 @@ import pytest
 from grids import content, small_grid
 
 from dualtta.bench.benchmarks import Options, Setup
-from dualtta.bench.cell import Place, distinct, run_cell, title
-from dualtta.bench.checks import validate
+from dualtta.bench.cell import distinct, title
+from dualtta.bench.compute import run_cell
 from dualtta.bench.launchers import LAUNCHERS
-from dualtta.bench.run import overview, run_plan
+from dualtta.bench.overview import overview
+from dualtta.bench.preflight import validate
+from dualtta.bench.run import run_plan
+from dualtta.bench.workspace import Workspace
 from dualtta.cli import main
 from dualtta.records.reading import read_all
 from dualtta.train import make_source
@@ -32,7 +35,9 @@ def test_runs_may_share_source_models(tmp_path):
     setup = Setup("digits_c", 10, "resnet_tiny", {"corruptions": ["contrast"], "severities": [5]}, {"limit": 32}, source)
     trained = []
     for out in ("a", "b"):
-        result = run_plan(setup.cells(["source"], Options(seeds=(1,), batch_size=16)), Place(tmp_path / out, sources=models))
+        result = run_plan(
+            setup.cells(["source"], Options(seeds=(1,), batch_size=16)), Workspace(tmp_path / out, sources=models)
+        )
         assert (result.computed, result.failed) == (1, {})
         assert not (tmp_path / out / "models").exists()
         trained.append((models / source.key / "card.json").stat().st_mtime_ns)
@@ -49,13 +54,13 @@ def test_source_models_in_a_file_are_refused_in_one_line(tmp_path, capsys):
 
 def test_what_is_done_is_not_done_again(undisturbed):
     before = {path: path.stat().st_mtime_ns for path in undisturbed.rglob("*")}
-    result = run_plan(small_grid(), Place(undisturbed))
+    result = run_plan(small_grid(), Workspace(undisturbed))
     assert (result.computed, result.skipped) == (0, 6)
     assert {path: path.stat().st_mtime_ns for path in undisturbed.rglob("*")} == before
 
 
 def test_the_same_seed_gives_the_same_record_bit_for_bit(undisturbed, tmp_path):
-    run_plan(small_grid(), Place(tmp_path))
+    run_plan(small_grid(), Workspace(tmp_path))
     assert content(tmp_path) == content(undisturbed)
 
 
@@ -66,6 +71,7 @@ def test_keys_are_of_settings_alone():
     assert dataclasses.replace(cell, settings={"lr": 1.0}).key != cell.key
     assert dataclasses.replace(cell, weights_hash="other").key != cell.key
     assert dataclasses.replace(cell, stage="tuning").key == cell.key
+    assert dataclasses.replace(cell, protocol="own").key == cell.key
     assert len(distinct([cell, cell])) == 1
 
 
@@ -85,10 +91,10 @@ import sys
 from pathlib import Path
 sys.path.insert(0, "tests")
 from grids import small_grid
-from dualtta.bench.cell import Place
+from dualtta.bench.workspace import Workspace
 from dualtta.bench.run import run_plan
 if __name__ == "__main__":
-    result = run_plan(small_grid(), Place(Path({out!r})), {launcher!r}, jobs=2)
+    result = run_plan(small_grid(), Workspace(Path({out!r})), {launcher!r}, jobs=2)
     assert result.computed == 6 and not result.failed, result.failed
 """
 
@@ -110,7 +116,7 @@ from pathlib import Path
 sys.path.insert(0, "tests")
 import ray
 from grids import small_grid
-from dualtta.bench.cell import Place
+from dualtta.bench.workspace import Workspace
 from dualtta.bench.launchers import LAUNCHERS
 
 def watch(task):
@@ -121,7 +127,7 @@ def last_words():
 
 if __name__ == "__main__":
     atexit.register(last_words)
-    for cell, reason in LAUNCHERS["ray"](small_grid()[:2], Place(Path({out!r})), 1, watch):
+    for cell, reason in LAUNCHERS["ray"](small_grid()[:2], Workspace(Path({out!r})), 1, watch):
         print("one cell is done", flush=True)
         os.kill(os.getpid(), signal.SIGTERM)
 """
@@ -130,7 +136,7 @@ if __name__ == "__main__":
 def run_longer_grid(out: Path) -> None:
     """Six cells of about half a second each."""
     setup = Setup("colored_digits", 2, "resnet_tiny", {"split": "test"}, {})
-    run_plan(setup.cells(("dualtta",), Options(seeds=(1, 2, 3, 4, 5, 6), batch_size=16, limit=400)), Place(out))
+    run_plan(setup.cells(("dualtta",), Options(seeds=(1, 2, 3, 4, 5, 6), batch_size=16, limit=400)), Workspace(out))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -158,23 +164,23 @@ def test_killed_at_random_moments_it_ends_as_if_undisturbed(tmp_path):
 
 
 def test_a_failed_cell_does_not_stop_the_others_and_is_tried_again(tmp_path, monkeypatch):
-    from dualtta.bench import cell as grid
+    from dualtta.bench import compute as grid
 
     real, bad = grid.compute, small_grid()[1]
 
-    def failing(cell, place, notice):
+    def failing(cell, workspace, notice):
         if cell.key == bad.key:
             raise RuntimeError("the weather\nwas bad")
-        return real(cell, place, notice)
+        return real(cell, workspace, notice)
 
     monkeypatch.setattr(grid, "compute", failing)
-    result = run_plan(small_grid(), Place(tmp_path))
+    result = run_plan(small_grid(), Workspace(tmp_path))
     assert result.computed == 5
     assert result.failed == {title(bad): "RuntimeError: the weather was bad"}
     _, notes = read_all(tmp_path)
     assert notes == [f"{tmp_path.name}/cells/{bad.key} has no result: RuntimeError: the weather was bad"]
     monkeypatch.setattr(grid, "compute", real)
-    again = run_plan(small_grid(), Place(tmp_path))
+    again = run_plan(small_grid(), Workspace(tmp_path))
     assert (again.computed, again.skipped, again.failed) == (1, 5, {})
     assert not list(tmp_path.glob("cells/*/failed"))
 
@@ -187,11 +193,11 @@ def test_a_worker_that_dies_costs_its_cell_alone(tmp_path):
     assert "its process died" in done.stdout
 
 
-def run_or_die(task, place):
+def run_or_die(task, workspace):
     """In place of what a worker runs: the second method's process is killed, as the system does when memory is full."""
     if task.method == "tent":
         os.kill(os.getpid(), signal.SIGKILL)
-    return run_cell(task, place)
+    return run_cell(task, workspace)
 
 
 MURDER = """
@@ -200,11 +206,11 @@ from pathlib import Path
 sys.path[:0] = ["tests", "tests/bench"]
 import test_grid
 from dualtta.bench import launchers as launch
-from dualtta.bench.cell import Place
+from dualtta.bench.workspace import Workspace
 from dualtta.bench.run import run_plan
 if __name__ == "__main__":
     launch._run_in_worker = test_grid.run_or_die
-    result = run_plan(test_grid.small_grid(limit=32)[:3], Place(Path({out!r})), "processes", jobs=1)
+    result = run_plan(test_grid.small_grid(limit=32)[:3], Workspace(Path({out!r})), "processes", jobs=1)
     print(result.failed)
     assert result.computed == 2 and len(result.failed) == 1, result
 """
@@ -227,30 +233,30 @@ if __name__ == "__main__":
 def test_bad_settings_fail_before_any_work(change, says, tmp_path):
     cell = dataclasses.replace(small_grid()[0], **change)
     with pytest.raises(ValueError, match=says):
-        run_plan([cell], Place(tmp_path / "out"))
+        run_plan([cell], Workspace(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
 def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="cannot be written to"):
-        validate([], Place(tmp_path / "file" / "out"))
+        validate([], Workspace(tmp_path / "file" / "out"))
     monkeypatch.setattr("os.access", lambda *args: False)
     with pytest.raises(ValueError, match="cannot be written to"):
-        validate([], Place(tmp_path / "out"))
+        validate([], Workspace(tmp_path / "out"))
 
 
 def test_a_full_disk_is_said_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 0})())
     with pytest.raises(ValueError, match="is full"):
-        validate([], Place(tmp_path))
+        validate([], Workspace(tmp_path))
     monkeypatch.undo()
 
     def full(path, data):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("dualtta.records.format.write_bytes", full)
-    reason = run_cell(small_grid(limit=32)[0], Place(tmp_path))
+    reason = run_cell(small_grid(limit=32)[0], Workspace(tmp_path))
     assert "No space left" in reason
 
 
@@ -266,4 +272,4 @@ def test_the_overview_is_over_seeds(undisturbed):
 def test_launchers_are_named():
     assert set(LAUNCHERS) == {"local", "processes", "ray"}
     with pytest.raises(ValueError, match="did you mean 'local'"):
-        run_plan([], Place(Path("nowhere")), "locall")
+        run_plan([], Workspace(Path("nowhere")), "locall")

@@ -9,9 +9,11 @@ import shutil
 from pathlib import Path
 
 from dualtta.bench.benchmarks import Options
-from dualtta.bench.cell import Cell, Place, run_cell
+from dualtta.bench.cell import Cell
+from dualtta.bench.compute import run_cell
 from dualtta.bench.experiments import demo_setups
 from dualtta.bench.run import run_plan
+from dualtta.bench.workspace import Workspace
 from dualtta.records.format import VERSION
 
 HERE = Path(__file__).parent
@@ -31,25 +33,27 @@ def good() -> list[Cell]:
     return cells
 
 
-def unwell(place: Place) -> None:
+def unwell(workspace: Workspace) -> None:
     """One that failed, one that was killed before its end, one of an older format."""
     setup = dataclasses.replace(demo_setups()[0], stream={"limit": 64})
     options = Options(batch_size=16, seeds=(2024,))
     failed = setup.cells(["dualtta"], options, layer="nowhere")[0]
     killed, old = setup.cells(["tent", "deyo"], options)
     for cell in (failed, killed, old):
-        run_cell(cell, place)
-    (place.folder(killed) / "done").unlink()
-    about = json.loads((place.folder(old) / "cell.json").read_text())
-    (place.folder(old) / "cell.json").write_text(json.dumps({**about, "version": VERSION - 1}, indent=1, sort_keys=True) + "\n")
+        run_cell(cell, workspace)
+    (workspace.folder(killed) / "done").unlink()
+    about = json.loads((workspace.folder(old) / "cell.json").read_text())
+    (workspace.folder(old) / "cell.json").write_text(
+        json.dumps({**about, "version": VERSION - 1}, indent=1, sort_keys=True) + "\n"
+    )
 
 
 if __name__ == "__main__":
     for name in ("demo", "unwell"):
         shutil.rmtree(HERE / name, ignore_errors=True)
-    result = run_plan(good(), Place(HERE / "demo"))
+    result = run_plan(good(), Workspace(HERE / "demo"))
     assert not result.failed, result.failed
     shutil.copytree(HERE / "demo" / "models", HERE / "unwell" / "models")
-    unwell(Place(HERE / "unwell"))
+    unwell(Workspace(HERE / "unwell"))
     for name in ("demo", "unwell"):
         shutil.rmtree(HERE / name / "models")  # records are read without them

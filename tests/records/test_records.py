@@ -14,8 +14,11 @@ import pytest
 from grids import content, small_grid
 
 from dualtta.bench import provenance
-from dualtta.bench.cell import Place, compute, pending, run_cell
-from dualtta.bench.run import overview, run_plan
+from dualtta.bench.compute import compute, run_cell
+from dualtta.bench.overview import overview
+from dualtta.bench.run import run_plan
+from dualtta.bench.workspace import Workspace, pending
+from dualtta.methods import METHODS
 from dualtta.records import format as records
 from dualtta.records.reading import read, read_all
 
@@ -48,6 +51,13 @@ def test_a_record_is_complete_and_says_what_it_is(undisturbed):
     assert record.cell["method"]["layer"] == "layer1"
     assert record.cell["method"]["statistics"] == "batch"
     assert record.cell["subset"] is True
+    assert record.cell["protocol"] == "paper"
+    about = record.cell["method_about"]
+    assert (about["title"], about["learns"], about["appearance"]["color"]) == (
+        "DualTTA",
+        True,
+        METHODS["dualtta"].appearance.color,
+    )
     assert record.cell["provenance"]["versions"]["torch"]
     assert record.cost["images_per_second"] > 0
     rows = record.rows()
@@ -99,18 +109,18 @@ def test_a_cell_is_stored_also_where_folders_cannot_be_opened(tmp_path, monkeypa
 def test_killed_between_the_files_of_a_record(number, undisturbed, tmp_path):
     """Before the first file, between rows and summary, just before `done`: each is a moment of its own."""
     cell = small_grid()[0]
-    files, place = compute(cell, Place(tmp_path)), Place(tmp_path)
-    folder = place.folder(cell)
+    files, workspace = compute(cell, Workspace(tmp_path)), Workspace(tmp_path)
+    folder = workspace.folder(cell)
     code = DIE.format(number=number, folder=str(folder), files=str(tmp_path / "files"))
     (tmp_path / "files").mkdir()
     for name, data in files.items():
         (tmp_path / "files" / name).write_bytes(data)
     died = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert died.returncode == -signal.SIGKILL, died.stderr
-    assert pending([cell], place)
+    assert pending([cell], workspace)
     with pytest.raises(ValueError, match="was not finished"):
         read(folder)
-    assert run_cell(cell, place) == ""
+    assert run_cell(cell, workspace) == ""
     kept = {name: data for name, data in content(undisturbed).items() if name.startswith(cell.key)}
     assert content(tmp_path) == kept
 
@@ -164,11 +174,11 @@ def test_damaged_records_are_noted_never_read(undisturbed, tmp_path):
 def test_a_damaged_record_is_made_again_by_the_same_run(name, damage, undisturbed, tmp_path):
     shutil.copytree(undisturbed / "cells", tmp_path / "cells")
     cells = small_grid()
-    path = Place(tmp_path).folder(cells[2]) / name
+    path = Workspace(tmp_path).folder(cells[2]) / name
     before = path.read_bytes()
     path.write_bytes(damage(before))
     assert path.read_bytes() != before
-    result = run_plan(cells, Place(tmp_path))
+    result = run_plan(cells, Workspace(tmp_path))
     assert (result.computed, result.skipped, result.failed) == (1, 5, {})
     assert len(overview(result.records)) == 3
     assert content(tmp_path) == content(undisturbed)
@@ -177,9 +187,9 @@ def test_a_damaged_record_is_made_again_by_the_same_run(name, damage, undisturbe
 def test_a_record_of_another_version_is_refused_and_kept(undisturbed, tmp_path):
     shutil.copytree(undisturbed / "cells", tmp_path / "cells")
     cells = small_grid()
-    path = Place(tmp_path).folder(cells[2]) / "cell.json"
+    path = Workspace(tmp_path).folder(cells[2]) / "cell.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "version": 99}))
     before = content(tmp_path)
     with pytest.raises(ValueError, match="format 99"):
-        run_plan(cells, Place(tmp_path))
+        run_plan(cells, Workspace(tmp_path))
     assert content(tmp_path) == before

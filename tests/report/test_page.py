@@ -146,7 +146,7 @@ def test_a_program_on_the_page_repeats_the_very_cell(tmp_path):
     assert {run.method for run in runs} == {"source", "tent", "deyo", "dualtta"}
     for run in runs:
         program = repeat(run)
-        before, _, _ = program.partition("place = Place(")
+        before, _, _ = program.partition("workspace = Workspace(")
         names: dict = {}
         exec(before, names)
         assert isinstance(names["cell"], Cell)

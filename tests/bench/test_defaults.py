@@ -1,10 +1,10 @@
-"""Records made with other defaults than a method has now are said to be so."""
+"""Records computed with other defaults than their method has now are named after a run."""
 
 import json
 
 import pytest
 
-from dualtta.bench.outdated import outdated
+from dualtta.bench.defaults import changed_defaults
 from dualtta.cli import main
 
 
@@ -17,7 +17,7 @@ def about(method, asked=None, **was):
     [
         (about("dualtta_safe", crowd=1.3, steady=0.03), {}),
         (about("dualtta_safe", crowd=1.2, steady=0.03), {"crowd": (1.2, 1.3)}),
-        (about("dualtta_safe", {"crowd": 1.2}, crowd=1.2), {}),  # it was asked for
+        (about("dualtta_safe", {"crowd": 1.2}, crowd=1.2), {}),  # it was chosen
         (about("dualtta_safe", statistics="batch"), {"statistics": ("batch", 0.3)}),
         (about("dualtta_safe", {"statistics": "batch"}, statistics="batch"), {}),
         (about("dualtta", {"layer": "layer2"}, preserve={"view": "style", "layer": "layer2"}), {}),
@@ -26,10 +26,10 @@ def about(method, asked=None, **was):
     ],
 )
 def test_only_defaults_that_changed_are_found(record, found):
-    assert outdated(record) == found
+    assert changed_defaults(record) == found
 
 
-def test_a_run_over_older_records_says_so_and_leaves_them(tmp_path, capsys):
+def test_a_run_over_older_records_names_them_and_keeps_them(tmp_path, capsys):
     words = ["run", "debug", "--methods", "dualtta", "--out", str(tmp_path)]
     assert main(words) == 0
     assert "other defaults" not in capsys.readouterr().err
@@ -38,8 +38,8 @@ def test_a_run_over_older_records_says_so_and_leaves_them(tmp_path, capsys):
     record["method"]["tau_sp"] = 0.5
     cells[0].write_text(json.dumps(record))
     assert main(words) == 0
-    said = capsys.readouterr()
-    assert "0 cells computed" in said.out
-    found = "other defaults in 1 of the records of dualtta that were there (tau_sp 0.5, now 0.7)"
-    assert f"dualtta: {found}: run into another folder for today's" in said.err.splitlines()
+    printed = capsys.readouterr()
+    assert "0 cells computed" in printed.out
+    found = "1 existing records of dualtta have other defaults (tau_sp 0.5, now 0.7): compute them again with another --out"
+    assert f"dualtta: {found}" in printed.err.splitlines()
     assert json.loads(cells[0].read_text()) == record

@@ -1,4 +1,4 @@
-"""Watching a grid from its folder alone: counts that add up, markers that a kill cannot falsify, and a view that leaves."""
+"""The status of a grid from its folder: counts that add up, lock files of killed processes, and the `watch` command."""
 
 import dataclasses
 import importlib.util
@@ -16,13 +16,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from dualtta.bench import cell as grid
+from dualtta.bench import compute as grid
 from dualtta.bench.benchmarks import Options, Setup
-from dualtta.bench.cell import Cell, Place, title
-from dualtta.bench.planned import leave_plan, read_plans
-from dualtta.bench.presence import Presence, at_work, present, sweep
+from dualtta.bench.cell import Cell, title
+from dualtta.bench.locks import RunningTask, lock, remove_stale_locks, running_tasks
+from dualtta.bench.plans import read_plans, write_plan
 from dualtta.bench.run import run_plan
-from dualtta.bench.status import Watcher, best_so_far, finished
+from dualtta.bench.status import StatusReader, best_so_far, finished
+from dualtta.bench.workspace import Workspace
 from dualtta.cli import main
 from dualtta.cli import watch as command
 from dualtta.records import format as records
@@ -39,7 +40,7 @@ def cells_of(*seeds: int, methods=("source", "tent")) -> list[Cell]:
 @pytest.fixture(scope="module")
 def finished_grid(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("finished")
-    assert run_plan(cells_of(1, 2), Place(out)).computed == 4
+    assert run_plan(cells_of(1, 2), Workspace(out)).computed == 4
     return out
 
 
@@ -49,7 +50,7 @@ def out(finished_grid, tmp_path) -> Path:
 
 
 def undo(out: Path, cell: Cell) -> Path:
-    folder = Place(out).folder(cell)
+    folder = Workspace(out).folder(cell)
     shutil.rmtree(folder)
     return folder
 
@@ -57,8 +58,8 @@ def undo(out: Path, cell: Cell) -> Path:
 # counts
 
 
-def test_a_finished_grid_is_all_done_and_nobody_is_at_work(finished_grid):
-    seen = Watcher(finished_grid).look()
+def test_a_finished_grid_is_all_done_and_nobody_is_running_tasks(finished_grid):
+    seen = StatusReader(finished_grid).read()
     assert (seen.total, seen.done, seen.pending, seen.failed, seen.running, seen.runs) == (4, 4, 0, {}, [], [])
     assert seen.seconds_left is None
     assert not list((finished_grid / "running").iterdir())
@@ -70,26 +71,26 @@ def test_every_planned_cell_is_in_one_state(out):
     folder = undo(out, second)
     undo(out, third)
     records.fail(folder, "RuntimeError: the weather was bad")
-    with present(out, Presence("cell", third.key, title(third))), present(out, Presence("training", "abc", "train a net")):
-        seen = Watcher(out).look()
-    assert command.headline(seen)[0] == "1 of 4 cells done, 1 running, 1 failed, 1 to come, 1 source model in training"
+    with lock(out, RunningTask("cell", third.key, title(third))), lock(out, RunningTask("training", "abc", "train a net")):
+        seen = StatusReader(out).read()
+    assert command.headline(seen)[0] == "1 of 4 cells done, 1 running, 1 failed, 1 pending, 1 source model in training"
     assert (seen.total, seen.done, seen.pending, seen.abandoned) == (4, 1, 1, 1)
     assert seen.failed == {title(second): "RuntimeError: the weather was bad"}
-    assert [work.title for work in seen.running] == [title(third), "train a net"]
+    assert [task.title for task in seen.running] == [title(third), "train a net"]
     assert seen.running[0].pid == os.getpid()
 
 
 def test_several_experiments_in_one_folder_add_up(out):
-    leave_plan(out, cells_of(2, 3))  # shares two cells with what is there
-    seen = Watcher(out).look()
+    write_plan(out, cells_of(2, 3))  # shares two cells with what is there
+    seen = StatusReader(out).read()
     assert (seen.total, seen.done, seen.pending) == (6, 4, 2)
 
 
 def test_a_plan_is_written_once_and_resuming_leaves_it_alone(out):
     (plan,) = (out / "plans").iterdir()
     before = plan.stat().st_mtime_ns
-    assert leave_plan(out, cells_of(1, 2)) == plan.stem
-    assert leave_plan(out, reversed(cells_of(1, 2))) == plan.stem
+    assert write_plan(out, cells_of(1, 2)) == plan.stem
+    assert write_plan(out, reversed(cells_of(1, 2))) == plan.stem
     assert plan.stat().st_mtime_ns == before
     assert {cell.title for cell in read_plans(out)[plan.stem].values()} == {title(cell) for cell in cells_of(1, 2)}
 
@@ -101,34 +102,34 @@ def test_damaged_and_foreign_plans_are_left_out(out):
     assert len(read_plans(out)) == 1
 
 
-def test_without_a_plan_what_is_to_come_is_not_known(out):
+def test_without_a_plan_file_pending_cells_are_not_known(out):
     shutil.rmtree(out / "plans")
-    seen = Watcher(out).look()
+    seen = StatusReader(out).read()
     assert (seen.total, seen.done, seen.pending) == (None, 4, None)
-    assert "not known: no plan" in command.headline(seen)[0]
+    assert "not known: the folder has no plan file" in command.headline(seen)[0]
 
 
 def test_damaged_records_are_noted_and_do_not_count_as_done(out):
     for number, (name, text) in enumerate({"summary.json": "{", "done": "{}", "cell.json": '{"version": 1}'}.items(), 1):
         (sorted((out / "cells").iterdir())[number] / name).write_text(text)
-    seen = Watcher(out).look()
+    seen = StatusReader(out).read()
     assert seen.done == 1
     assert len(seen.notes) == 3
-    assert all("cannot be read" in note or "cannot be believed: it lacks" in note for note in seen.notes)
+    assert all("cannot be read" in note or "fails verification: it lacks" in note for note in seen.notes)
 
 
-def test_a_run_leaves_word_of_itself_and_of_its_cell_while_they_last(tmp_path, monkeypatch):
+def test_a_run_and_its_cell_hold_lock_files_while_they_run(tmp_path, monkeypatch):
     seen = []
     real = grid.compute
 
-    def looking(cell, place, notice):
-        seen.append(Watcher(tmp_path).look())
-        return real(cell, place, notice)
+    def looking(cell, workspace, progress):
+        seen.append(StatusReader(tmp_path).read())
+        return real(cell, workspace, progress)
 
     monkeypatch.setattr(grid, "compute", looking)
     cells = cells_of(1)
-    assert run_plan(cells, Place(tmp_path)).computed == 2
-    assert [[work.title for work in moment.running] for moment in seen] == [[title(cell)] for cell in cells]
+    assert run_plan(cells, Workspace(tmp_path)).computed == 2
+    assert [[task.title for task in moment.running] for moment in seen] == [[title(cell)] for cell in cells]
     assert [(moment.done, moment.pending, moment.abandoned) for moment in seen] == [(0, 1, 0), (1, 0, 0)]
     assert [run.jobs for run in seen[0].runs] == [1]
     assert seen[0].seconds_left is None  # nothing like it is done yet
@@ -136,11 +137,11 @@ def test_a_run_leaves_word_of_itself_and_of_its_cell_while_they_last(tmp_path, m
     assert not list((tmp_path / "running").iterdir())
 
 
-def test_a_cell_that_raises_leaves_no_marker(tmp_path, monkeypatch):
+def test_a_cell_that_raises_leaves_no_lock_file(tmp_path, monkeypatch):
     monkeypatch.setattr(grid, "compute", lambda *args: 1 / 0)
-    result = run_plan(cells_of(1), Place(tmp_path))
+    result = run_plan(cells_of(1), Workspace(tmp_path))
     assert len(result.failed) == 2
-    seen = Watcher(tmp_path).look()
+    seen = StatusReader(tmp_path).read()
     assert len(seen.failed) == 2
     assert "ZeroDivisionError: division by zero" in seen.failed.values()
     assert not seen.running
@@ -151,83 +152,83 @@ def test_cells_whose_source_model_cannot_be_trained_say_why(tmp_path, monkeypatc
 
     monkeypatch.setattr("dualtta.train.train", lambda *args, **options: 1 / 0)
     cells = [dataclasses.replace(cell, source=make_source("digits", limit=8)) for cell in cells_of(1)]
-    run_plan(cells, Place(tmp_path))
-    reasons = Watcher(tmp_path).look().failed
+    run_plan(cells, Workspace(tmp_path))
+    reasons = StatusReader(tmp_path).read().failed
     assert set(reasons) == {title(cell) for cell in cells}
     assert all("its source model could not be trained: ZeroDivisionError" in reason for reason in reasons.values())
 
 
-def test_what_failed_before_a_run_began_is_still_to_come_in_it(out):
+def test_failures_from_before_a_run_are_pending_in_it(out):
     cell = cells_of(1, 2)[0]
     folder = undo(out, cell)
     records.fail(folder, "RuntimeError: long ago")
     os.utime(folder / "failed", (1, 1))
     (plan,) = read_plans(out)
-    assert len(Watcher(out).look().failed) == 1
-    with present(out, Presence("run", plan, "local, 1 at a time")):
-        seen = Watcher(out).look()
+    assert len(StatusReader(out).read().failed) == 1
+    with lock(out, RunningTask("run", plan, "local, 1 at a time")):
+        seen = StatusReader(out).read()
         assert (seen.failed, seen.pending, seen.abandoned) == ({}, 1, 0)
         records.fail(folder, "RuntimeError: just now")
         os.utime(folder / "failed", (time.time() + 5, time.time() + 5))
-        assert list(Watcher(out).look().failed.values()) == ["RuntimeError: just now"]
+        assert list(StatusReader(out).read().failed.values()) == ["RuntimeError: just now"]
 
 
-# markers and kills
+# lock files
 
 HOLD = """
 import sys
 from pathlib import Path
-from dualtta.bench.presence import Presence, present
-with present(Path({out!r}), Presence("cell", "abc", "a cell")):
+from dualtta.bench.locks import RunningTask, lock
+with lock(Path({out!r}), RunningTask("cell", "abc", "a cell")):
     print("here", flush=True)
     sys.stdin.read()
 """
 
 
-def test_what_is_killed_is_not_at_work_any_more(tmp_path):
+def test_a_killed_process_does_not_count_as_running(tmp_path):
     child = subprocess.Popen(
         [sys.executable, "-c", HOLD.format(out=str(tmp_path))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     with child:
         assert child.stdout.readline() == "here\n"
-        (work,) = at_work(tmp_path)
-        assert (work.key, work.pid, work.host) == ("abc", child.pid, platform.node())
+        (task,) = running_tasks(tmp_path)
+        assert (task.key, task.pid, task.host) == ("abc", child.pid, platform.node())
         child.send_signal(signal.SIGKILL)
         child.wait()
-    assert len(list((tmp_path / "running").iterdir())) == 1  # left behind, and held by nobody
-    assert at_work(tmp_path) == []
-    sweep(tmp_path)
+    assert len(list((tmp_path / "running").iterdir())) == 1  # left behind, not locked
+    assert running_tasks(tmp_path) == []
+    remove_stale_locks(tmp_path)
     assert not list((tmp_path / "running").iterdir())
 
 
-def test_only_what_this_machine_left_is_swept_and_never_what_is_held(tmp_path):
-    with present(tmp_path, Presence("cell", "abc", "a cell")):
+def test_only_stale_locks_of_this_machine_are_removed(tmp_path):
+    with lock(tmp_path, RunningTask("cell", "abc", "a cell")):
         other = tmp_path / "running" / "def-elsewhere-1.json"
         other.write_text("{}")
-        sweep(tmp_path)
-        assert len(at_work(tmp_path)) == 1
+        remove_stale_locks(tmp_path)
+        assert len(running_tasks(tmp_path)) == 1
         assert other.exists()
 
 
-def test_markers_that_cannot_be_written_stop_nobody(tmp_path):
+def test_a_lock_file_that_cannot_be_written_does_not_stop_the_task(tmp_path):
     (tmp_path / "running").write_text("a file where the folder should be")
-    with present(tmp_path, Presence("cell", "abc", "a cell")):
-        assert at_work(tmp_path) == []
-    sweep(tmp_path)
+    with lock(tmp_path, RunningTask("cell", "abc", "a cell")):
+        assert running_tasks(tmp_path) == []
+    remove_stale_locks(tmp_path)
 
 
-def test_two_processes_on_one_cell_do_not_take_each_others_marker(tmp_path, monkeypatch):
-    with present(tmp_path, Presence("cell", "abc", "a cell")):
+def test_two_processes_on_one_cell_have_a_lock_file_each(tmp_path, monkeypatch):
+    with lock(tmp_path, RunningTask("cell", "abc", "a cell")):
         monkeypatch.setattr("os.getpid", lambda: 1)
-        with present(tmp_path, Presence("cell", "abc", "a cell")):
-            assert len(at_work(tmp_path)) == 2
-        assert len(at_work(tmp_path)) == 1
+        with lock(tmp_path, RunningTask("cell", "abc", "a cell")):
+            assert len(running_tasks(tmp_path)) == 2
+        assert len(running_tasks(tmp_path)) == 1
 
 
 # pace
 
 
-def test_the_time_left_is_that_of_the_like_by_the_speed_so_far(out):
+def test_the_time_left_is_that_of_similar_cells_at_the_speed_so_far(out):
     done = {record.key: record for record in read_all(out)[0]}
     first, second, *_ = cells_of(1, 2)  # source and tent, seed 1
     for cell in (first, second):
@@ -240,14 +241,14 @@ def test_the_time_left_is_that_of_the_like_by_the_speed_so_far(out):
         cost["finished"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(when))
         (record.folder / "done").write_text(json.dumps(cost))
     (plan,) = read_plans(out)
-    with present(out, Presence("run", plan, "local, 1 at a time")):
-        marker = next((out / "running").glob("*.json"))
-        with marker.open("r+") as file:
+    with lock(out, RunningTask("run", plan, "local, 1 at a time")):
+        lock_file = next((out / "running").glob("*.json"))
+        with lock_file.open("r+") as file:
             about = {**json.load(file), "started": end - 80}
             file.seek(0)
             file.write(json.dumps(about))
             file.truncate()
-        seen = Watcher(out, now=lambda: end).look()
+        seen = StatusReader(out, now=lambda: end).read()
     assert seen.cells_per_minute == pytest.approx(1.5)
     assert seen.seconds_left == pytest.approx(80)
     assert "1.5 cells a minute, about 80 s left" in command.headline(seen)[1]
@@ -271,10 +272,10 @@ def test_the_best_so_far_is_by_benchmark_and_column_and_tuning_does_not_count(fi
 
 
 def test_a_record_is_read_once(finished_grid, monkeypatch):
-    watcher = Watcher(finished_grid)
-    first = watcher.look()
-    monkeypatch.setattr(records, "read", lambda folder: pytest.fail("read again"))
-    assert watcher.look() == first
+    reader = StatusReader(finished_grid)
+    first = reader.read()
+    monkeypatch.setattr("dualtta.bench.status.read", lambda folder: pytest.fail("read again"))
+    assert reader.read() == first
 
 
 # the command
@@ -284,7 +285,7 @@ def test_a_snapshot_is_printed_as_text_and_as_json(out, capsys):
     undo(out, cells_of(1, 2)[0])
     assert main(["watch", str(out), "--once"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("3 of 4 cells done, 0 running, 0 failed, 1 to come\nnobody is at work here")
+    assert said.startswith("3 of 4 cells done, 0 running, 0 failed, 1 pending\nno process runs this grid")
     assert "worst group" in said
     assert main(["watch", str(out), "--json"]) == 0
     seen = json.loads(capsys.readouterr().out)
@@ -301,7 +302,7 @@ def test_a_folder_that_is_not_there_or_empty_is_said_in_one_line(tmp_path, capsy
     capsys.readouterr()
     (tmp_path / "empty").mkdir()
     assert main(["watch", str(tmp_path / "empty"), "--once"]) == 0
-    assert capsys.readouterr().out == f"nothing is in {tmp_path / 'empty'} yet: no plan, no cell\n"
+    assert capsys.readouterr().out == f"{tmp_path / 'empty'} is empty: no plan file, no cell\n"
 
 
 def test_the_live_view_waits_for_the_folder_and_leaves_on_ctrl_c(tmp_path, finished_grid, monkeypatch):
@@ -317,13 +318,13 @@ def test_the_live_view_waits_for_the_folder_and_leaves_on_ctrl_c(tmp_path, finis
     monkeypatch.setattr(command.time, "sleep", sleeping)
     assert command.watch(folder) == 0
     shown = screen.getvalue()
-    assert shown.index("waiting for a grid to begin") < shown.index("4 of 4 cells done")
+    assert shown.index("waiting for a grid to start") < shown.index("4 of 4 cells done")
 
 
 def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path):
     records.fail(tmp_path / "cells" / "abc", "ValueError: [bold]not markup[/bold] \x1b[31m")
     console = Console(file=io.StringIO(), width=200)
-    console.print(command.show(Watcher(tmp_path).look()))
+    console.print(command.show(StatusReader(tmp_path).read()))
     assert "[bold]not markup[/bold]" in console.file.getvalue()
     assert "\x1b" not in console.file.getvalue()
 
@@ -332,7 +333,7 @@ def test_long_lists_are_cut_and_counted(tmp_path):
     for number in range(12):
         records.fail(tmp_path / "cells" / f"cell{number:02}", "why")
     console = Console(file=io.StringIO(), width=200)
-    console.print(command.show(Watcher(tmp_path).look()))
+    console.print(command.show(StatusReader(tmp_path).read()))
     said = console.file.getvalue()
     assert "12 failed" in said
     assert "and 4 more" in said
