@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Literal
 
+from dualtta.files import rename_into_place
+
 FOLDER = "running"
 Kind = Literal["cell", "training", "run"]
 
@@ -61,7 +63,7 @@ def _create(out: Path, task: RunningTask) -> tuple[Path, IO[str]] | None:
             _flock(file)
             file.write(json.dumps(about))
             file.flush()
-            os.replace(part, path)  # it appears complete and locked
+            rename_into_place(part, path)  # it appears complete and locked
             return path, file
         except OSError:
             file.close()

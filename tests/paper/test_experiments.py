@@ -8,7 +8,7 @@ from pkgutil import resolve_name
 import pytest
 
 from dualtta.bench.benchmarks import Options
-from dualtta.bench.cell import WIRING, distinct
+from dualtta.bench.cell import ADAPTER_SETTINGS, distinct
 from dualtta.methods import make_method
 from dualtta.paper.experiments import ablation_filters, benchmarks, imagenet_c
 
@@ -34,7 +34,7 @@ def test_every_experiment_is_a_list_of_different_valid_cells_with_its_command_in
     assert len(distinct(cells)) == len(cells)
     assert f"dualtta run {name}" in experiment(name).__doc__
     for cell in cells:
-        make_method(cell.method, **{k: v for k, v in cell.settings.items() if k not in WIRING})
+        make_method(cell.method, **{k: v for k, v in cell.settings.items() if k not in ADAPTER_SETTINGS})
 
 
 def test_table_1_is_four_benchmarks_by_six_methods_by_three_seeds():
