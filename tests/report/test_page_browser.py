@@ -16,6 +16,7 @@ from dualtta.report.tables import build_tables
 HERE = Path(__file__).parent
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(
         importlib.util.find_spec("playwright") is None, reason="playwright is not installed: pip install '.[dev]'"
     ),
