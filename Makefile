@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export HF_HUB_OFFLINE := 1
 
-.PHONY: demo test test-fast check format install clean
+.PHONY: demo test test-fast docs check format install clean
 
 install: $(VENV)/.installed
 
@@ -23,6 +23,10 @@ test: install
 test-fast: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadscope -q -m "not slow"
 
+docs: install
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 check: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -33,4 +37,4 @@ format: install
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis
