@@ -1,4 +1,4 @@
-"""`dualtta adapt`: what the command line runs. Everything else is imported late, so that --help answers at once."""
+"""`dualtta adapt`. Other modules are imported in the function, so that --help is quick."""
 
 import json as jsonlib
 import sys
@@ -27,24 +27,24 @@ def adapt(
     speed: str = "safe",
     json: bool = False,
 ) -> int:
-    """Adapt a model of your own over a folder of unlabelled images; predictions go to a CSV as they are made.
+    """Adapt your model over a folder of unlabelled images; predictions are written to a CSV file.
 
     Args:
         weights: A safetensors or .pt file of the model's weights, a folder that `dualtta train` made, or `pretrained`.
-        images: The folder; images in its subfolders count too, in sorted order.
-        model: A name that `dualtta list` shows, or timm:NAME; needed unless the weights come from `dualtta train`.
-        out: The CSV: path, class, name, confidence, entropy, d_plus, d_minus, error.
-        classes: How many, or a file with a class name a line; unless told, as many as the weights have.
+        images: The folder; images in its subfolders are included, in sorted order.
+        model: A name that `dualtta list` shows, or timm:NAME; not needed for weights made by `dualtta train`.
+        out: The CSV file, with columns path, class, name, confidence, entropy, d_plus, d_minus, error.
+        classes: The number of classes, or a file with one class name per line; by default the number that the weights have.
         method: A name that `dualtta list` shows.
-        set: Settings of the method, such as reduction=mean tau_sp=0.5.
-        lr: Learning rate; unless told, 1e-4 for nets with LayerNorm alone, else 5e-4.
-        batch_size: Images that are predicted, then adapted on, together.
-        state: Where the adapted state goes; unless told, beside the CSV, ending in .safetensors.
-        resume: Go on where the last run stopped.
+        set: Hyper-parameters of the method, such as reduction=mean tau_sp=0.5.
+        lr: Learning rate; by default 1e-4 for networks whose norm layers are all LayerNorm, else 5e-4.
+        batch_size: Number of images in a batch.
+        state: The file for the adapted state; by default beside the CSV file, ending in .safetensors.
+        resume: Continue where the last run stopped.
         save_every: Seconds between two saves of the state.
-        device: cpu, cuda, cuda:1, ...; unless told, the first GPU where there is one.
-        seed: Of the method's random draws.
-        speed: naive, safe (savings that change no result); on a GPU half (bfloat16), compiled, or fast (both).
+        device: cpu, cuda, cuda:1, ...; by default the first GPU, else the CPU.
+        seed: Seed of the method's random draws.
+        speed: naive, safe (exact savings only); on a GPU half (bfloat16), compiled, or fast (both).
         json: Print a summary as JSON.
     """
     from dualtta.deploy import adapt_folder
@@ -77,5 +77,5 @@ def adapt(
         bad = f", {summary['unreadable']} unreadable" if summary["unreadable"] else ""
         print(f"{summary['done']} of {summary['images']} images{bad}: {summary['csv']}, {summary['state']}")
     if summary["interrupted"]:
-        print("dualtta: interrupted; --resume goes on from here", file=sys.stderr)
+        print("dualtta: interrupted; continue with --resume", file=sys.stderr)
     return interruption.code if summary["interrupted"] else 0

@@ -1,11 +1,11 @@
-"""`dualtta conformance`: golden vectors."""
+"""`dualtta conformance`: comparison with golden vectors."""
 
 import json as jsonlib
 from pathlib import Path
 
 
 def conformance(dir: Path, json: bool = False) -> int:
-    """Replay golden vectors and report the worst error of each case; exits with 1 where a case is off.
+    """Compare with golden vectors and print the largest error of each case; exits with 1 where a case differs.
 
     Args:
         dir: A folder with methods/cases.json, corruptions.npz or label_shift_*.npy.

@@ -1,4 +1,4 @@
-"""`dualtta data ...`: what the command line runs. Everything else is imported late."""
+"""`dualtta data check|prepare|corrupt`. Other modules are imported in the functions, so that --help is quick."""
 
 import json as jsonlib
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def check(path: str, json: bool = False) -> int:
-    """Tell which dataset a folder holds, whether it is whole, and what to do; reads every image, writes nothing.
+    """Check which dataset a folder holds and whether it is complete; opens every image and writes nothing.
 
     Args:
         path: The folder.
@@ -19,11 +19,11 @@ def check(path: str, json: bool = False) -> int:
 
 
 def prepare(src: str, dst: str) -> int:
-    """Turn archives as published (or a folder of them) into a folder that the datasets are read from.
+    """Unpack published archives (or a folder of them) into the folder that a dataset is read from.
 
     Args:
-        src: A zip or tar archive, or a folder with archives, with MNIST's idx files or with CIFAR-10's batches.
-        dst: The folder to make; it must not be there yet.
+        src: A zip or tar archive, or a folder of archives, of MNIST's idx files, or of CIFAR-10's batches.
+        dst: The folder to make; it must not exist yet.
     """
     from dualtta.data.verify.show import show_prepare
 
@@ -41,27 +41,27 @@ def corrupt(
     workers: int = 0,
     json: bool = False,
 ) -> int:
-    """Write an image folder corrupted, as ImageNet-C: DST/<corruption>/<severity>/<class>/<name>.JPEG. Run again, it goes on.
+    """Write corrupted copies of an image folder, as ImageNet-C: DST/<corruption>/<severity>/<class>/<name>.JPEG. Resumes.
 
     Args:
-        src: A folder of images, by class or not.
-        dst: The folder to write, outside SRC. Its corrupt.json keeps the settings; one run at a time.
-        corruptions: Names, by spaces or commas; all is the 15 of ImageNet-C.
-        severities: Of 1 to 5, by spaces or commas.
-        seed: Of the random draws; an image's also depend on its place in the sorted list.
-        size: 224 scales the shorter side to 256 and cuts 224 x 224 out of the middle; other sizes alike; keep changes nothing.
-        frost: A folder with frost1.png to frost5.jpg; else an installed imagecorruptions' textures; else drawn ones.
-        workers: Processes; 0 is one a core.
+        src: A folder of images, with or without a folder per class.
+        dst: The folder to write, outside SRC. Its corrupt.json holds the settings; one run at a time.
+        corruptions: Names, separated by spaces or commas; all means the 15 of ImageNet-C.
+        severities: Numbers from 1 to 5, separated by spaces or commas.
+        seed: Seed of the random draws, which also depend on an image's position in the sorted list.
+        size: 224 scales the shorter side to 256 and crops the central 224 x 224; other sizes accordingly; keep does not resize.
+        frost: A folder with frost1.png to frost5.jpg; by default those of an installed imagecorruptions, else generated ones.
+        workers: Number of processes; 0 means one per core.
         json: Print {"written", "skipped", "unreadable", "frost"} instead of a line.
     """
-    from dualtta.data.corrupt import Made, Recipe, corrupt_folder
+    from dualtta.data.corrupt import Outcome, Recipe, corrupt_folder
     from dualtta.data.corrupt import prepare as list_images
     from dualtta.data.corruptions import CORRUPTIONS, find_frost
     from dualtta.processes import cores
     from dualtta.progress import progress
 
     if workers < 0:
-        raise ValueError(f"there cannot be {workers} workers: take 1 or more, or 0 for one a core")
+        raise ValueError(f"there cannot be {workers} workers: take 1 or more, or 0 for one per core")
     names = _words(corruptions)
     recipe = Recipe(
         source=src,
@@ -76,17 +76,17 @@ def corrupt(
     written = skipped = 0
     with progress("corrupting", len(images) * len(recipe.copies)) as bar:
 
-        def done(made: Made) -> None:
+        def done(outcome: Outcome) -> None:
             nonlocal written, skipped
-            written, skipped = written + made.written, skipped + made.skipped
+            written, skipped = written + outcome.written, skipped + outcome.skipped
             bar.advance(len(recipe.copies))
 
         unreadable = corrupt_folder(recipe, images, workers or cores(), done)
-    for made in unreadable:
-        print(f"dualtta: {made.image} cannot be read: {made.error}", file=sys.stderr)
+    for bad in unreadable:
+        print(f"dualtta: {bad.image} cannot be read: {bad.error}", file=sys.stderr)
     origin = find_frost(frost).origin if "frost" in recipe.corruptions else None
     if json:
-        names = [made.image for made in unreadable]
+        names = [bad.image for bad in unreadable]
         print(jsonlib.dumps({"written": written, "skipped": skipped, "unreadable": names, "frost": origin}, indent=2))
     else:
         frosted = f"; frost: {origin}" if origin else ""

@@ -1,4 +1,4 @@
-"""Datasets: images with labels, domains and groups. They know no model and no method."""
+"""Datasets, corruptions, preprocessing and loading. Nothing here depends on a model or a method."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from dualtta.data.preprocess import Preprocess
     from dualtta.data.registry import DATASETS, open_dataset
 
-# Imported on first use: the command line reaches into this package and must not wait for torch.
-_HOMES = {
+# Imported on first use, so that `dualtta data --help` does not import torch.
+_MODULES = {
     "Batch": "loading",
     "Corrupted": "datasets.corrupted",
     "DATASETS": "registry",
@@ -25,9 +25,9 @@ __all__ = ["DATASETS", "Batch", "Corrupted", "Dataset", "Preprocess", "load", "o
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'dualtta.data' has no attribute {name!r}")
-    return getattr(import_module(f"dualtta.data.{_HOMES[name]}"), name)
+    return getattr(import_module(f"dualtta.data.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

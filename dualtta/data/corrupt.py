@@ -1,9 +1,9 @@
-"""A whole image folder corrupted, written as ImageNet-C was: DST/<corruption>/<severity>/<class>/<name>.JPEG, quality 85.
+"""Corrupted copies of an image folder, in ImageNet-C's layout: DST/<corruption>/<severity>/<class>/<name>.JPEG, quality 85.
 
     dualtta data corrupt imagenet/val imagenet-c --severities 5
 
-An image's draws come from (seed, corruption, severity, its place in the sorted list of images). DST/corrupt.json keeps the
-settings, so that a later run goes on only where it would draw the same. Torch is not needed.
+An image's random draws depend on (seed, corruption, severity, its index in the sorted list of images). DST/corrupt.json holds
+the settings, so that a later run continues only with the same ones. Does not import torch.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to make out of which folder. `size` 224 scales the shorter side to 256 and cuts out 224, as ImageNet-C did."""
+    """The settings of a run. `size` 224 scales the shorter side to 256 and crops the central 224 x 224, as ImageNet-C did."""
 
     source: Path
     target: Path
@@ -55,6 +55,7 @@ class Recipe:
 
     @property
     def copies(self) -> list[tuple[str, int]]:
+        """(corruption, severity) of every copy of an image."""
         return [(name, severity) for name in self.corruptions for severity in self.severities]
 
     def path(self, name: str, severity: int, image: str) -> Path:
@@ -62,8 +63,8 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Made:
-    """What came of one image; `error` says why it could not be read."""
+class Outcome:
+    """The copies made of one image; `error` is the reason where it could not be read."""
 
     image: str
     written: int = 0
@@ -72,7 +73,7 @@ class Made:
 
 
 def prepare(recipe: Recipe) -> list[str]:
-    """Check all that can be checked, then begin (or go on in) the target; returns the images, in the order of their index."""
+    """Check the settings, then create or continue the target; returns the images in the order of their index."""
     check_names(list(recipe.corruptions))
     check_severities(list(recipe.severities))
     if not recipe.copies:
@@ -84,7 +85,7 @@ def prepare(recipe: Recipe) -> list[str]:
     images = list_images(recipe.source)
     source, target = recipe.source.resolve(), recipe.target.resolve()
     if target == source or source in target.parents:
-        raise ValueError(f"{recipe.target} lies in {recipe.source}, where it would be taken for input: choose a folder outside")
+        raise ValueError(f"{recipe.target} is inside {recipe.source}: choose a folder outside")
     record = settings(recipe, images)
     begin(recipe, record)
     return images
@@ -102,7 +103,7 @@ def list_images(source: Path) -> list[str]:
 
 
 def settings(recipe: Recipe, images: Sequence[str]) -> dict[str, Any]:
-    """All that an image of the target depends on, beside its corruption and severity."""
+    """All settings that the target's images depend on, but for corruption and severity."""
     listing = hashlib.sha256("\n".join(images).encode(errors="surrogateescape")).hexdigest()[:16]
     record = {"seed": recipe.seed, "size": recipe.size, "quality": QUALITY, "images": len(images), "images_sha256": listing}
     if "frost" in recipe.corruptions:
@@ -116,7 +117,7 @@ def digest(source: FrostSource) -> str:
 
 
 def begin(recipe: Recipe, record: dict[str, Any]) -> None:
-    """Make the target and its record; refuse a target that was begun otherwise, as its images would not go together."""
+    """Create the target and its record; a ValueError where the target was made with other settings."""
     path = recipe.target / RECORD
     before: dict[str, Any] = {}
     if path.exists():
@@ -128,12 +129,12 @@ def begin(recipe: Recipe, record: dict[str, Any]) -> None:
         foreign = [name for name in recipe.corruptions if (recipe.target / name).exists()]
         if foreign:
             raise ValueError(
-                f"{recipe.target} has a {foreign[0]} but no {RECORD} that says how it was made: choose another folder"
+                f"{recipe.target} has a folder {foreign[0]} but no {RECORD} with its settings: choose another folder"
             )
     for key, value in record.items():
         if before.get(key, value) != value:
             raise ValueError(
-                f"{recipe.target} was begun with {key} {before[key]}, not {value}: use the same settings or another folder"
+                f"{recipe.target} was made with {key} {before[key]}, not {value}: use the same settings or another folder"
             )
     text = json.dumps({"dualtta": __version__, **before, **record}, indent=2)
     try:
@@ -143,17 +144,17 @@ def begin(recipe: Recipe, record: dict[str, Any]) -> None:
         raise ValueError(f"cannot write to {recipe.target}: {error.strerror}") from error
 
 
-def corrupt_image(recipe: Recipe, index: int, image: str) -> Made:
-    """Write what is missing of one image."""
+def corrupt_image(recipe: Recipe, index: int, image: str) -> Outcome:
+    """Write the missing copies of one image."""
     missing = [copy for copy in recipe.copies if not recipe.path(*copy, image).exists()]
     skipped = len(recipe.copies) - len(missing)
     if not missing:
-        return Made(image, skipped=skipped)
+        return Outcome(image, skipped=skipped)
     try:
         pixels = read(recipe.source / image, recipe.size)
     except (ValueError, MemoryError) as error:
         why = str(error).removeprefix(f"{recipe.source / image}: ") or "too large for the memory"
-        return Made(image, skipped=skipped, error=why)
+        return Outcome(image, skipped=skipped, error=why)
     written = 0
     for name, severity in missing:
         if stopping():
@@ -165,11 +166,11 @@ def corrupt_image(recipe: Recipe, index: int, image: str) -> Made:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(path, encode(result), durable=False)
         written += 1
-    return Made(image, written, skipped)
+    return Outcome(image, written, skipped)
 
 
 def read(path: Path, size: Size) -> Bytes:
-    """An image as RGB bytes: scaled by the shorter side and cut out of the middle, as for a net, or as it is."""
+    """An image as RGB bytes (H, W, 3): its shorter side scaled and its centre cropped, or with "keep" unchanged."""
     picture = open_image(path, (*FORMATS, "PPM"))
     if size != "keep":
         shorter = round(size * 256 / 224)
@@ -183,7 +184,7 @@ def read(path: Path, size: Size) -> Bytes:
 
 
 def encode(pixels: Bytes) -> bytes:
-    """A JPEG file's bytes. Made in memory: Pillow does not report a write to a file that a full disk cuts short."""
+    """A JPEG file's bytes. Outcome in memory: Pillow does not report a write to a file that a full disk cuts short."""
     encoded = io.BytesIO()
     Image.fromarray(pixels).save(encoded, "JPEG", quality=QUALITY, optimize=True)
     return encoded.getvalue()
@@ -194,14 +195,16 @@ def one_opencv_thread(worker: int) -> None:
     cv2.setNumThreads(1)
 
 
-def corrupt_folder(recipe: Recipe, images: Sequence[str], workers: int = 1, done: Callable[[Made], object] = id) -> list[Made]:
-    """Corrupt the images that `prepare` returned; `done` hears of each as it comes. Returns those that could not be read."""
-    unreadable: list[Made] = []
+def corrupt_folder(
+    recipe: Recipe, images: Sequence[str], workers: int = 1, done: Callable[[Outcome], object] = id
+) -> list[Outcome]:
+    """Corrupt the images that `prepare` returned, calling `done` with each outcome. Returns those that could not be read."""
+    unreadable: list[Outcome] = []
 
-    def note(made: Made) -> None:
-        if made.error:
-            unreadable.append(made)
-        done(made)
+    def note(outcome: Outcome) -> None:
+        if outcome.error:
+            unreadable.append(outcome)
+        done(outcome)
 
     run(corrupt_image, ((recipe, index, image) for index, image in enumerate(images)), workers, note, one_opencv_thread)
-    return sorted(unreadable, key=lambda made: made.image)
+    return sorted(unreadable, key=lambda outcome: outcome.image)

@@ -1,4 +1,4 @@
-"""From an image of any shape to the square that a model takes."""
+"""Resizing and cropping of images to a model's input size."""
 
 import math
 
@@ -10,15 +10,15 @@ from dualtta.data.images import LARGEST
 
 
 def as_image(picture: Picture) -> Image.Image:
-    """An RGB image of what a dataset yields; a grey one becomes three equal channels."""
+    """A dataset's image as a PIL image in RGB; a grey one gets three equal channels."""
     image = picture if isinstance(picture, Image.Image) else Image.fromarray(np.ascontiguousarray(picture))
     return image if image.mode == "RGB" else image.convert("RGB")
 
 
 def fit(picture: Picture, size: int, crop: float, interpolation: Image.Resampling) -> Image.Image:
-    """The central `size` x `size` of the image, once its shorter side is `size / crop`.
+    """Scale the shorter side to `size / crop` and crop the central `size` x `size`.
 
-    An image that already is of that size is left alone: ImageNet-C comes cropped, and cropping it twice costs accuracy.
+    An image that has this size already is not changed: ImageNet-C is published cropped, and a second crop costs accuracy.
     """
     image = as_image(picture)
     if image.size == (size, size):

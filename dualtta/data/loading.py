@@ -1,11 +1,11 @@
-"""From a stream to batches on the device: decoded in workers, pinned, prefetched, in the stream's order.
+"""Batches of a stream on the device: decoded in worker processes, pinned, prefetched, in the stream's order.
 
     for batch in load(dataset, stream, preprocess, device="cuda"):
         if batch.reset:
             adapter.reset()
         logits = adapter(batch.x)
 
-Bytes travel; the device makes floats of them. Only the prefetched batches are ever in memory.
+Images are copied to the device as bytes and normalised there. Only the prefetched batches are in memory.
 """
 
 import os
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch of a stream. `reset` is true for the first of a segment that starts from the source model."""
+    """A batch of a stream. `reset`: it is the first of a segment before which the adapter is reset."""
 
     x: Tensor  # (B, 3, H, W), normalised, on the device
     index: Tensor  # (B,) of each image in its dataset
-    label: Tensor  # (B,) for the evaluation only
+    label: Tensor  # (B,) used by the evaluation only
     domain: Tensor  # (B,)
     group: Tensor  # (B,) -1 where the dataset has no groups
     segment: int
@@ -42,9 +42,9 @@ class Batch:
 
 
 class _Pixels(TorchDataset[Tensor | str]):
-    """Batches of bytes by the stream's indices: a whole batch is one worker's task.
+    """Batches of bytes by the stream's indices; one item is a batch.
 
-    What is wrong with an image comes back as words: an exception would carry the worker's traceback in its text.
+    An error is returned as its message: an exception would have the worker's traceback in its text.
     """
 
     def __init__(self, dataset: Dataset, preprocess: Preprocess, batches: list[Ints]) -> None:
@@ -69,8 +69,8 @@ class _Pixels(TorchDataset[Tensor | str]):
 
 
 def pixels_of(dataset: Dataset, index: int, preprocess: Preprocess) -> Tensor:
-    """An image as the model would see it, in bytes; a ValueError that names the image where it cannot be made so."""
-    picture = dataset.image(index)  # names it by itself
+    """An image resized and cropped for the model, as bytes (3, H, W); a ValueError names an image that fails."""
+    picture = dataset.image(index)  # its errors name the image
     try:
         return preprocess.pixels(picture)
     except ValueError as error:
@@ -86,21 +86,26 @@ def load(
     workers: int | None = None,
     prefetch: int = 4,
 ) -> Iterator[Batch]:
-    """The stream's batches on the device. `workers=0` decodes in this process; None takes what the machine has, up to 8."""
+    """The stream's batches on the device.
+
+    Args:
+        workers: Processes that decode; 0 decodes in this process, None is one less than the cores, at most 8.
+        prefetch: Batches that each worker prepares in advance.
+    """
     device = torch.device(device)
     pairs = list(stream.batches())
     count = min(default_workers() if workers is None else workers, len(pairs))
     loader = DataLoader(
         _Pixels(dataset, preprocess, [indices for _, indices in pairs]),
-        batch_size=None,  # an item is a batch already
+        batch_size=None,  # an item is a batch
         shuffle=False,
         num_workers=count,
         prefetch_factor=prefetch if count else None,
         pin_memory=device.type == "cuda",
-        worker_init_fn=_one_core,
-        generator=torch.Generator(),  # the loader draws seeds for its workers: not from the generator others rely on
+        worker_init_fn=_one_opencv_thread,
+        generator=torch.Generator(),  # the loader draws seeds for its workers: not from the global generator
     )
-    with _opencv_at_rest():
+    with _opencv_single_threaded():
         arriving = iter(loader)  # starts the workers
     last = -1
     for (segment, indices), pixels in zip(pairs, _ahead(arriving, device), strict=True):
@@ -119,32 +124,32 @@ def load(
 
 
 def _ahead(arriving: Iterator[Tensor | str], device: torch.device) -> Iterator[Tensor | str]:
-    """Each batch on the device; on a GPU the next one is copied on a stream of its own while this one is worked on."""
+    """Each batch on the device. On a GPU the next batch is copied on a separate CUDA stream meanwhile."""
     if device.type != "cuda":
         yield from (pixels if isinstance(pixels, str) else pixels.to(device) for pixels in arriving)
         return
-    side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    copying = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def fetch() -> Tensor | str | None:
         pixels = next(arriving, None)
         if isinstance(pixels, Tensor):
-            with torch.cuda.stream(side):
+            with torch.cuda.stream(copying):
                 return pixels.to(device, non_blocking=True)
         return pixels
 
     ready = fetch()
     while ready is not None:
-        now, present = ready, torch.cuda.current_stream(device)
+        now, current = ready, torch.cuda.current_stream(device)
         if isinstance(now, Tensor):
-            present.wait_stream(side)
-            now.record_stream(present)
+            current.wait_stream(copying)
+            now.record_stream(current)
         ready = fetch() if isinstance(now, Tensor) else None  # after an error nothing follows
         yield now
 
 
 @contextmanager
-def _opencv_at_rest() -> Iterator[None]:
-    """Workers are forks, and OpenCV's threads do not survive a fork: a worker that uses it would wait for them for ever."""
+def _opencv_single_threaded() -> Iterator[None]:
+    """End OpenCV's threads while workers are forked: they do not survive a fork, and a worker would wait for them forever."""
     opencv = sys.modules.get("cv2")
     if opencv is None:
         yield
@@ -157,11 +162,11 @@ def _opencv_at_rest() -> Iterator[None]:
         opencv.setNumThreads(before)
 
 
-def _one_core(worker: int) -> None:
-    """A worker is one of many: OpenCV, should a corruption bring it later, must not start a thread a core in each."""
+def _one_opencv_thread(worker: int) -> None:
+    """Limit OpenCV, which a corruption may import later, to one thread: there is a worker for each core."""
     os.environ["OPENCV_FOR_THREADS_NUM"] = "1"
 
 
 def default_workers() -> int:
-    """The processor cores this process may use, all but the one that drives the model; at most 8, enough for one GPU."""
+    """One less than the cores this process may use, as one drives the model; at most 8, which one GPU needs."""
     return max(0, min(8, cores() - 1))

@@ -1,7 +1,7 @@
-"""Preprocessing belongs to the model: its weights were trained on one size, one crop, one mean and one deviation.
+"""Preprocessing of images for a model: size, crop, interpolation, mean and standard deviation of its training.
 
-preprocess = PREPROCESS["vit"]                 # or Preprocess.of(model) for a model of timm
-x = preprocess(dataset.image(17))              # (3, H, W), as the model takes it
+preprocess = PREPROCESS["vit"]                 # or Preprocess.of(model) for a timm model
+x = preprocess(dataset.image(17))              # (3, H, W), normalised
 """
 
 import math
@@ -27,14 +27,14 @@ INTERPOLATIONS = {
 
 
 class PreprocessWarning(UserWarning):
-    """What the dataset yields is not what the model was trained on."""
+    """The dataset's images do not fit what the model was trained on."""
 
 
 @dataclass(frozen=True)
 class Preprocess:
-    """Shorter side to size / crop, the central size x size of it, then (pixels / 255 - mean) / std.
+    """Scale the shorter side to size / crop, crop the central size x size, then (pixels / 255 - mean) / std.
 
-    `size=None` leaves the image as it is, for models that were trained on the dataset's own size.
+    `size=None` does not resize, for models that were trained on the dataset's original size.
     """
 
     mean: tuple[float, ...] = (0.485, 0.456, 0.406)
@@ -53,11 +53,11 @@ class Preprocess:
 
     @classmethod
     def of(cls, model: Any) -> "Preprocess":
-        """That of a timm model's weights (its `pretrained_cfg`), or of such a dict; a ValueError where there is none."""
+        """The preprocessing in a timm model's `pretrained_cfg`, or in such a dict; a ValueError where there is none."""
         given = model if isinstance(model, Mapping) else getattr(model, "pretrained_cfg", None)
         if not given or "mean" not in given:
             ready = ", ".join(PREPROCESS)
-            raise ValueError(f"this model does not say how its images are made; pass a Preprocess, or one of {ready}")
+            raise ValueError(f"this model has no pretrained_cfg with its preprocessing: pass a Preprocess, or one of {ready}")
         size = given.get("test_input_size") or given["input_size"]
         crop = given.get("test_crop_pct") or given.get("crop_pct") or 0.875
         interpolation = given.get("interpolation") or "bicubic"
@@ -65,7 +65,7 @@ class Preprocess:
         return cls(tuple(given["mean"]), tuple(given["std"]), int(size[-1]), float(crop), known)
 
     def pixels(self, picture: Picture) -> Tensor:
-        """The bytes (3, H, W) that the model would see, not yet normalised: a quarter of the floats to move to a GPU."""
+        """The resized and cropped image as bytes (3, H, W), not normalised: a quarter of the memory of floats."""
         if self.size is None:
             image = as_image(picture)
         else:
@@ -73,25 +73,25 @@ class Preprocess:
         return torch.from_numpy(np.array(image).transpose(2, 0, 1).copy())
 
     def normalise(self, pixels: Tensor) -> Tensor:
-        """Bytes (..., 3, H, W) as the model takes them, wherever the bytes are."""
+        """Normalise bytes (..., 3, H, W), on their device."""
         std = torch.tensor(self.std, device=pixels.device).view(3, 1, 1)
         shift = torch.tensor(self.mean, device=pixels.device).view(3, 1, 1) / std
-        return pixels.float().mul_(1 / (255 * std)).sub_(shift)  # in place: on a CPU every pass over the batch counts
+        return pixels.float().mul_(1 / (255 * std)).sub_(shift)  # in place: faster on a CPU
 
     def __call__(self, picture: Picture) -> Tensor:
         return self.normalise(self.pixels(picture))
 
     def mismatches(self, dataset: Dataset, model: Any = None) -> list[str]:
-        """What does not fit between this, the dataset's first image and, where it says so, the model."""
+        """Mismatches between this preprocessing, the dataset's first image and, for a timm model, its training."""
         picture = dataset.image(0)
         height, width = (picture.height, picture.width) if isinstance(picture, Image.Image) else picture.shape[:2]
         found = []
         if not isinstance(picture, Image.Image) and picture.ndim == 2:
             found.append("the images are grey and the model takes three channels: all three get the same values")
         if self.size is not None and min(height, width) < self.size / 2:
-            found.append(f"images of {width} x {height} are blown up to {self.size} x {self.size}")
+            found.append(f"images of {width} x {height} are enlarged to {self.size} x {self.size}")
         if self.size is None and height != width:
-            found.append(f"images of {width} x {height} go in as they are: give the preprocessing a size")
+            found.append(f"images of {width} x {height} are not resized: give the preprocessing a size")
         cfg = getattr(model, "pretrained_cfg", None)
         if cfg and "mean" in cfg:
             theirs = Preprocess.of(model)
@@ -102,12 +102,12 @@ class Preprocess:
         return found
 
     def warn(self, dataset: Dataset, model: Any = None) -> None:
-        """Say what does not fit, in one warning."""
+        """Warn of all mismatches at once."""
         if found := self.mismatches(dataset, model):
             warnings.warn(f"{dataset.name or 'the dataset'}: {'; '.join(found)}", PreprocessWarning, stacklevel=2)
 
     def about(self) -> dict[str, Any]:
-        """For the record of a result."""
+        """The settings, for records."""
         return asdict(self)
 
 
@@ -121,7 +121,7 @@ HALF = (0.5, 0.5, 0.5)
 PREPROCESS: dict[str, Preprocess] = {
     "imagenet": Preprocess(),  # torchvision's weights, and timm's ResNets
     "resnet50_v1": Preprocess(mean=(0.48502, 0.45796, 0.40760)),
-    "vit": Preprocess(HALF, HALF, 224, 0.9, "bicubic"),  # timm's ViT-B/16; ImageNet's statistics cost it accuracy
+    "vit": Preprocess(HALF, HALF, 224, 0.9, "bicubic"),  # timm's ViT-B/16; ImageNet's mean and std cost accuracy
     "efficientnet_lite0": Preprocess(HALF, HALF, 224, 0.875, "bicubic"),
     "cifar10": Preprocess((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616), None),
     "digits": Preprocess((0.1307,) * 3, (0.3081,) * 3, None),

@@ -1,4 +1,4 @@
-"""What the datasets hold as published: the facts that a copy on disk is held against."""
+"""Published facts: the classes and the number of images of each dataset, which a copy on disk is compared with."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ SEVERITIES = (1, 2, 3, 4, 5)
 
 @dataclass(frozen=True)
 class Published:
-    """Images of each domain (and of each group, where there are groups), and where to get them."""
+    """The number of images of each domain and group, the classes, and where to download the dataset."""
 
     title: str
     domains: Mapping[str, int]
@@ -85,7 +85,7 @@ COLORED_MNIST = Published(
     "MNIST, for ColoredMNIST",
     {"flip20": 20000, "flip10": 20000, "flip90": 20000},
     ("0-4", "5-9"),
-    "train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz, as torchvision lays them out in MNIST/raw",
+    "train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz, in torchvision's layout MNIST/raw",
 )
 
 CIFAR10 = Published(
@@ -111,14 +111,14 @@ def wnids() -> tuple[str, ...]:
 
 @cache
 def class_names() -> tuple[str, ...]:
-    """A readable name a class; the two cranes and the like carry their id."""
+    """A readable name for each class; ambiguous ones, such as the two cranes, include the WordNet id."""
     lemmas = dict(line.split("\t", 1) for line in _timm_file("imagenet_synset_to_lemma.txt").splitlines() if line)
     names = [lemmas[wnid].split(",")[0] for wnid in wnids()]
     return tuple(name if names.count(name) == 1 else f"{name} ({wnid})" for name, wnid in zip(names, wnids(), strict=True))
 
 
 def _timm_file(name: str) -> str:
-    spec = find_spec("timm")  # found, not imported: timm brings torch
+    spec = find_spec("timm")  # found, not imported: timm imports torch
     assert spec is not None
     assert spec.origin is not None
     return (Path(spec.origin).parent / "data" / "_info" / name).read_text(encoding="utf-8")
@@ -128,7 +128,7 @@ IMAGENET = Published(
     "ImageNet validation",
     {"validation": 50000},
     class_names(),
-    "ILSVRC2012_img_val.tar (image-net.org), sorted into one folder a class",
+    "ILSVRC2012_img_val.tar (image-net.org), sorted into one folder per class",
 )
 
 IMAGENET_C = Published(

@@ -1,4 +1,4 @@
-"""Datasets by name. Those of other packages come in by the entry point `dualtta.datasets`."""
+"""Datasets by name. Other packages register theirs by the entry point `dualtta.datasets`."""
 
 import inspect
 from collections.abc import Callable
@@ -29,11 +29,16 @@ DATASETS: dict[str, Callable[..., Dataset]] = {
     "folder": Folder,
 }
 
-plug_in(DATASETS, "dataset", lambda found: bool(inspect.signature(found)))  # which says what can be chosen
+plug_in(DATASETS, "dataset", lambda found: bool(inspect.signature(found)))  # its settings are read from it
 
 
 def open_dataset(name: str, root: str | Path | None = None, **choices: Any) -> Dataset:
-    """A dataset by its name, from the folder it lies in.
+    """Open a dataset by its name.
+
+    Args:
+        name: A key of `DATASETS`.
+        root: The folder that holds it; not needed for datasets that are part of a package.
+        choices: Settings of the dataset, such as split="train".
 
     >>> open_dataset("pac", "somewhere")
     Traceback (most recent call last):
@@ -51,7 +56,7 @@ def open_dataset(name: str, root: str | Path | None = None, **choices: Any) -> D
         if key not in known:
             raise ValueError(f"{name} has no setting {key!r}; {nearest(key, known) if known else 'it has none'}")
     if root is None and needs_root(name):
-        raise ValueError(f"{name} lies in a folder: say which, as the second argument")
+        raise ValueError(f"{name} needs the folder that holds it: pass it as the second argument")
     data = DATASETS[name](**choices) if root is None else DATASETS[name](root, **choices)
     if not len(data):
         raise ValueError(f"{name}{f' in {root}' if root is not None else ''} has no images of {', '.join(data.domains)}")
@@ -59,11 +64,12 @@ def open_dataset(name: str, root: str | Path | None = None, **choices: Any) -> D
 
 
 def settings(name: str) -> dict[str, Any]:
-    """What can be chosen of a dataset, with its defaults."""
+    """The settings of a dataset, with their defaults."""
     parameters = inspect.signature(DATASETS[name]).parameters.values()
     return {p.name: p.default for p in parameters if p.name != "root" and p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
 
 
 def needs_root(name: str) -> bool:
+    """Whether a dataset must be given its folder."""
     root = inspect.signature(DATASETS[name]).parameters.get("root")
     return root is not None and root.default is root.empty

@@ -1,7 +1,7 @@
-"""A deployed model adapts over a folder of images: predictions to a CSV, the adapted state in step with it.
+"""Adaptation of a deployed model over a folder of images: predictions in a CSV file, and the adapted state that belongs to it.
 
-A batch's rows are on the disk before any state that has seen the batch, and a state knows how far the CSV was. So a run that
-was killed goes on from its last state, and ends with the same files as one that was not.
+The rows of a batch are on the disk before a state that was adapted on the batch, and a state records the length of the CSV. So
+a run that was killed continues from its last state and ends with the same files as an undisturbed one.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ from dualtta.progress import progress as progress_bar
 
 @dataclass(frozen=True)
 class Files:
-    """Where a run writes."""
+    """The files that a run writes."""
 
     csv: Path
     state: Path
@@ -45,7 +45,7 @@ class Files:
             if path.is_dir():
                 raise ValueError(f"{path} is a folder: name a file")
             if not path.parent.is_dir():
-                raise ValueError(f"there is no folder {path.parent} to write {path.name} to")
+                raise ValueError(f"there is no folder {path.parent} for {path.name}: make it first")
         if files.csv == files.state:
             raise ValueError(f"predictions and state cannot both be {files.csv}")
         return files
@@ -67,10 +67,17 @@ def adapt_folder(
     stop: Callable[[], bool] = lambda: False,
     progress: bool = True,
 ) -> dict[str, Any]:
-    """Predict and adapt over all images below a folder; returns a summary. `stop` is asked between batches.
+    """Predict and adapt over all images in a folder and its subfolders; returns a summary.
 
     Args:
-        origin: names the model's weights; a state of others is not gone on with.
+        out: The CSV file; it must not exist, unless `resume` continues it.
+        state: The file for the adapted state; by default beside the CSV.
+        names: The names of the classes, for the CSV.
+        resume: Continue from the state.
+        save_every: Seconds between two saves of the state.
+        origin: Identifies the model's weights; a state adapted from other weights is not continued.
+        stop: Called after each batch; the run ends where it returns True.
+        progress: Whether to show a progress bar on a terminal.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size must be a whole number of at least 1, not {batch_size}")
@@ -82,11 +89,11 @@ def adapt_folder(
     about = {"batch_size": batch_size, "origin": origin, "preprocess": preprocess.about()}
     run = Run(adapter, files, paths, about | {"class_names": _names(list(names)) if names else None})
     began, first = time.monotonic(), run.begin(resume)
-    saved = -math.inf  # a state after the first batch, so that there is one to go on from
+    saved = -math.inf  # save after the first batch, so that the run can be resumed from then on
     try:
         with progress_bar("adapting", len(paths), first, shown=progress) as bar, _quiet_collapse():
             for chunk in decode(root, paths[first:], preprocess, batch_size, paths[:first]):
-                run.take(chunk, _step(adapter, chunk, preprocess, device, batch_size), names)
+                run.write(chunk, _step(adapter, chunk, preprocess, device, batch_size), names)
                 bar(run.done, note=f"{(run.done - first) / max(time.monotonic() - began, math.ulp(1.0)):.1f} images/s")
                 if stop():
                     break
@@ -106,7 +113,7 @@ def adapt_folder(
 
 
 class Run:
-    """The two files of a run, and how far it is."""
+    """The files of a run and its position in the list of images."""
 
     def __init__(self, adapter: Adapter, files: Files, paths: list[str], about: dict[str, Any]) -> None:
         self.adapter, self.files, self.paths = adapter, files, paths
@@ -115,67 +122,67 @@ class Run:
         self.collapsing = False
 
     def begin(self, resume: bool) -> int:
-        """Open the CSV, anew or where the state left it; the number of images that are done."""
+        """Open a new CSV, or the one that the state belongs to; returns the number of images that are done."""
         if resume and self.files.state.exists():
-            self._go_on()
+            self._continue()
         else:
             if self.files.state.exists():
-                raise ValueError(f"{self.files.state} is there already: go on with it by --resume, or name another")
+                raise ValueError(f"{self.files.state} exists already: continue it with --resume, or name another file")
             if resume:
-                Predictions.forget(self.files.csv)  # killed before its first state: nothing to go on from
+                Predictions.remove(self.files.csv)  # killed before its first state: starts again
             self.table = Predictions.create(self.files.csv)
         self.first = self.done
         return self.done
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         _, header = states.read(self.files.state, KIND)
         then = header.get("deployment")
         if then is None:
-            raise ValueError(f"{self.files.state} is a state that `dualtta adapt` did not write: it cannot be gone on with")
+            raise ValueError(f"{self.files.state} is a state that `dualtta adapt` did not write: it cannot be resumed")
         for key, here in self.about.items():
-            there = then["about"].get(key, here)  # a state of before it was written down does not contradict
+            there = then["about"].get(key, here)  # older states do not have every key
             if there != here:
                 raise ValueError(f"{self.files.state} was saved with {key} {there!r}, not {here!r}")
         if then["done"] > len(self.paths) or then["paths"] != _names(self.paths[: then["done"]]):
-            raise ValueError("the images that were done are not the folder's first any more: start again, under other names")
+            raise ValueError("the folder's first images are not those that were done: start again with other file names")
         if not self.files.csv.is_file():
-            raise ValueError(f"{self.files.state} belongs to {self.files.csv}, which is not there: start again")
+            raise ValueError(f"{self.files.state} belongs to {self.files.csv}, which does not exist: start again")
         self.adapter.load(self.files.state)
         self.table = Predictions.reopen(self.files.csv, then["csv"])
         self.done, self.unreadable, self.updates = then["done"], then["unreadable"], then["updates"]
         self.collapsing = then["collapsing"]
 
-    def take(self, chunk: Chunk, found: "Found | None", names: tuple[str, ...] | None) -> None:
+    def write(self, chunk: Chunk, outcome: "Outcome | None", names: tuple[str, ...] | None) -> None:
         """Write the rows of a batch."""
         for path, why in chunk.errors.items():
             print(f"dualtta: {path}: {why}", file=sys.stderr)
-        rows = iter(found.rows(names) if found else [])
+        rows = iter(outcome.rows(names) if outcome else [])
         self.table.append(
             [path, *[""] * 6, chunk.errors[path]] if path in chunk.errors else [path, *next(rows), ""] for path in chunk.paths
         )
         self.done += len(chunk.paths)
         self.unreadable += len(chunk.errors)
-        if found:
-            self.updates += found.updated
-            if found.collapsing and not self.collapsing:
+        if outcome:
+            self.updates += outcome.updated
+            if outcome.collapsing and not self.collapsing:
                 print(f"dualtta: after {self.done} images {ADVICE}", file=sys.stderr)
-            self.collapsing |= found.collapsing
+            self.collapsing |= outcome.collapsing
 
     def save(self) -> None:
-        """The CSV to the disk, then the adapter's state, which says how far the CSV is."""
+        """Flush the CSV to the disk, then save the adapter's state with the length of the CSV."""
         self.table.sync()
         fresh = self.files.state.with_name(f".{self.files.state.name}.new")
         try:
             self.adapter.save(fresh)
             tensors, header = states.read(fresh, KIND)
             counts = {"unreadable": self.unreadable, "updates": self.updates, "collapsing": self.collapsing}
-            where = {"done": self.done, "paths": _names(self.paths[: self.done]), "csv": self.table.mark()}
-            states.write(self.files.state, KIND, tensors, header | {"deployment": {"about": self.about, **where, **counts}})
+            position = {"done": self.done, "paths": _names(self.paths[: self.done]), "csv": self.table.mark()}
+            states.write(self.files.state, KIND, tensors, header | {"deployment": {"about": self.about, **position, **counts}})
         finally:
             fresh.unlink(missing_ok=True)
 
     def abandon(self) -> None:
-        """After an error: what was written stays, unless nothing was."""
+        """After an error: close the CSV, or remove it where it has no rows."""
         if self.done:
             self.table.close()
         else:
@@ -188,8 +195,8 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a batch's step gave, on the processor."""
+class Outcome:
+    """The result of a batch's step, on the CPU."""
 
     probabilities: Tensor  # (B, C)
     plus: Tensor
@@ -205,17 +212,15 @@ class Found:
             yield [number, names[number] if names else "", f"{sure:.6f}", f"{spread:.6f}", plus, minus]
 
 
-def _step(adapter: Adapter, chunk: Chunk, preprocess: Preprocess, device: str | torch.device, size: int) -> Found | None:
+def _step(adapter: Adapter, chunk: Chunk, preprocess: Preprocess, device: str | torch.device, size: int) -> Outcome | None:
     if chunk.pixels is None:
-        return None  # not one image of this batch could be read
+        return None  # no image of this batch could be read
     try:
         step = adapter.step(preprocess.normalise(chunk.pixels.to(device)))
     except torch.OutOfMemoryError as error:
-        raise ValueError(
-            f"the memory of {device} does not suffice for batches of {size}: use a smaller --batch-size"
-        ) from error
+        raise ValueError(f"{device} has too little memory for batches of {size}: use a smaller --batch-size") from error
     probabilities = step.logits.float().softmax(1).cpu()
-    return Found(probabilities, step.plus.cpu(), step.minus.cpu(), step.updated, step.collapsing)
+    return Outcome(probabilities, step.plus.cpu(), step.minus.cpu(), step.updated, step.collapsing)
 
 
 def _names(paths: list[str]) -> str:
@@ -224,7 +229,7 @@ def _names(paths: list[str]) -> str:
 
 @contextmanager
 def _quiet_collapse() -> Iterator[None]:
-    """The collapse is told in a line of our own."""
+    """Suppress the warning of a collapse, which is printed in one line instead."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)
         yield

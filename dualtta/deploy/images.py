@@ -1,4 +1,4 @@
-"""A folder of unlabelled images, in sorted order: found, decoded ahead in threads, the unreadable ones told apart."""
+"""Batches of a folder's images, decoded in threads; unreadable images are reported with the reason."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ from dualtta.data.images import open_image
 from dualtta.data.loading import default_workers
 from dualtta.data.preprocess import Preprocess
 
-AHEAD = 3  # batches that are decoded while one is adapted on
+AHEAD = 3  # batches that are decoded while the model adapts on one
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """A batch of the folder's files; `pixels` holds those that could be read, in order."""
+    """A batch of files; `pixels` holds those that could be read, in order, `errors` the reasons for the others."""
 
     paths: list[str]
     pixels: Tensor | None  # (B, 3, H, W) bytes
@@ -26,8 +26,10 @@ class Chunk:
 
 
 def decode(root: Path, paths: list[str], preprocess: Preprocess, size: int, before: list[str]) -> Iterator[Chunk]:
-    """Batches of `size` files in their order. Where the model takes images as they are, the first readable one of all,
-    those `before` included, tells the size that the others must have."""
+    """Batches of `size` files, in order.
+
+    Where the preprocessing does not resize, all images must have the size of the first readable one of `before` and `paths`.
+    """
     shape: tuple[int, ...] | None = None
     if preprocess.size is None:
         every = (_read(root / path, preprocess) for path in (*before, *paths))
@@ -52,7 +54,7 @@ def decode(root: Path, paths: list[str], preprocess: Preprocess, size: int, befo
 
 
 def _read(path: Path, preprocess: Preprocess) -> Tensor | str:
-    """The bytes of an image, or why there are none."""
+    """The bytes of an image, or the reason why it cannot be read."""
     try:
         return preprocess.pixels(open_image(path))
     except ValueError as error:

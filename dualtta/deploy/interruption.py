@@ -1,4 +1,4 @@
-"""Ctrl-C that waits for the end of a batch: the first asks to stop, the second stops at once."""
+"""Ctrl-C that takes effect after the current batch; a second one interrupts at once."""
 
 import signal
 from types import FrameType, TracebackType
@@ -8,10 +8,10 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruption:
-    """While this lasts, Ctrl-C and SIGTERM only raise a flag; calling it tells whether it is up."""
+    """A context in which Ctrl-C and SIGTERM only set a flag; call it to read the flag."""
 
     def __init__(self) -> None:
-        self.code = 0  # what a shell expects of a program that a signal ended
+        self.code = 0  # the exit code of a program that a signal ended
         self._before: dict[signal.Signals, Any] = {}
 
     def __call__(self) -> bool:

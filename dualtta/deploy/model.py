@@ -1,4 +1,4 @@
-"""The model that a person deploys: a name and weights of their own, or a folder that `dualtta train` made."""
+"""The model to deploy: a name with your weights, or a folder that `dualtta train` made."""
 
 import json
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from dualtta.zoo.registry import PRETRAINED, open_model
 
 @dataclass(frozen=True)
 class Deployed:
-    """A model, how its images are made, its classes' names where they are known, and what names its weights."""
+    """A model, its preprocessing, the names of its classes where known, and an identifier of its weights."""
 
     model: nn.Module
     preprocess: Preprocess
@@ -28,46 +28,52 @@ class Deployed:
 
 
 def open_deployed(name: str | None, weights: str, classes: str | None = None) -> Deployed:
-    """A model with its weights. `classes`: how many, or a file with a name a line; None: as many as the weights have."""
+    """Open a model with its weights.
+
+    Args:
+        name: A model's name; None for weights that `dualtta train` made.
+        weights: A file of weights, a folder that `dualtta train` made, or "pretrained".
+        classes: The number of classes, or a file with one name per line; None takes the number that the weights have.
+    """
     count, names = read_classes(classes)
     path = Path(weights).expanduser()
     home = path if path.is_dir() else path.parent
     if weights != PRETRAINED and (path.is_dir() or path.name == MODEL) and (home / CARD).is_file():
         model, preprocess, card = load_source(home)
         if name not in (None, card["model"]):
-            raise ValueError(f"{home} holds a {card['model']}, not a {name}: leave --model out")
+            raise ValueError(f"{home} holds a {card['model']}, not a {name}: omit --model")
         known = tuple(map(str, card["classes"]))
         if count not in (None, len(known)):
             raise ValueError(f"{home} is for {len(known)} classes, not {count}")
         return Deployed(model, preprocess, names or known, card["weights"]["sha256"])
     if name is None:
-        raise ValueError(f"say which model {weights} belongs to, with --model; `dualtta list` shows the names")
+        raise ValueError(f"name the model that {weights} belongs to with --model; `dualtta list` shows the names")
     if path.is_dir():
-        raise ValueError(f"{path} is a folder without a model of `dualtta train`: name the file with the weights")
+        raise ValueError(f"{path} is a folder that `dualtta train` did not make: name the file with the weights")
     model, preprocess = open_model(name, count, weights)
     return Deployed(model, preprocess, names, PRETRAINED if weights == PRETRAINED else file_hash(path))
 
 
 def read_classes(given: str | None) -> tuple[int | None, tuple[str, ...] | None]:
-    """How many classes, and their names where a file has them."""
+    """The number of classes, and their names where `given` is a file."""
     if given is None:
         return None, None
     if given.isdecimal():
         return int(given), None
     path = Path(given).expanduser()
     if not path.is_file():
-        raise ValueError(f"--classes takes a number or a file with a class name a line, and there is no file {path}")
+        raise ValueError(f"--classes takes a number or a file with one class name per line, and there is no file {path}")
     try:
         names = tuple(line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip())
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not a text file in UTF-8") from error
     if len(names) < 2:
-        raise ValueError(f"{path} names {len(names)} classes: it must have one a line, two at least")
+        raise ValueError(f"{path} names {len(names)} classes: it must have one per line, at least two")
     return len(names), names
 
 
 def parse_method(name: str, pairs: Sequence[str]) -> Method:
-    """A method with settings written as key=value.
+    """A method with hyper-parameters written as key=value.
 
     >>> parse_method("dualtta", ["tau_sp=0.5", "reduction=mean", "filter_sa=false"]).filter_sa
     False

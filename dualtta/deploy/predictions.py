@@ -1,4 +1,4 @@
-"""Predictions on disk: a CSV that grows by whole batches and can be cut back to where a saved state was."""
+"""The CSV file of predictions: rows are appended by whole batches, and it can be truncated to the length of a saved state."""
 
 import csv
 import hashlib
@@ -12,7 +12,7 @@ COLUMNS = ("path", "class", "name", "confidence", "entropy", "d_plus", "d_minus"
 
 
 class Predictions:
-    """An open CSV. What is in it can always be told by its size and the hash of its content."""
+    """An open CSV file, with its size and the hash of its content."""
 
     def __init__(self, path: Path, *, fresh: bool) -> None:
         self.path, self.size, self._digest = path, 0, hashlib.sha256()
@@ -20,11 +20,11 @@ class Predictions:
 
     @classmethod
     def create(cls, path: Path) -> "Predictions":
-        """A new file with its header; a ValueError where there is one already."""
+        """Create a file with the header; a ValueError where it exists."""
         try:
             table = cls(path, fresh=True)
         except FileExistsError as error:
-            raise ValueError(f"{path} is there already: go on with it by --resume, or name another") from error
+            raise ValueError(f"{path} exists already: continue it with --resume, or name another file") from error
         try:
             table.append([COLUMNS])
         except OSError:
@@ -34,34 +34,34 @@ class Predictions:
 
     @classmethod
     def reopen(cls, path: Path, mark: dict[str, Any]) -> "Predictions":
-        """The file as it was at a mark: what was written after it is cut off. A ValueError where it was changed since."""
+        """Open the file and truncate it to a mark; a ValueError where its content before the mark has changed."""
         table = cls(path, fresh=False)
         start = table._file.read(mark["size"])
         table._digest.update(start)
         table.size = len(start)
         if table.mark() != mark:
             table.close()
-            raise ValueError(f"{path} was changed since it was written: remove it and the state, and start again")
+            raise ValueError(f"{path} has been changed: remove it and the state, and start again")
         table._file.truncate(table.size)
         table._file.seek(table.size)
         return table
 
     @staticmethod
-    def forget(path: Path) -> None:
-        """Remove a file that `create` made, if it is there; a ValueError where it is something else."""
+    def remove(path: Path) -> None:
+        """Remove a file that `create` made, if it exists; a ValueError where it is another kind of file."""
         if not path.exists():
             return
         with path.open("rb") as file:
             start = file.readline()
         if start.rstrip(b"\n").decode("utf-8", "replace") != ",".join(COLUMNS):
-            raise ValueError(f"{path} is there already and is not one of our CSVs: name another")
+            raise ValueError(f"{path} exists and is not a CSV file of predictions: name another")
         path.unlink()
 
     def append(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Write these rows, all or none."""
+        """Append rows, all or none."""
         text = io.StringIO(newline="")
         csv.writer(text, lineterminator="\n").writerows(rows)
-        data = text.getvalue().encode("utf-8", "backslashreplace")  # names of files may be any bytes
+        data = text.getvalue().encode("utf-8", "backslashreplace")  # file names may be any bytes
         try:
             rest = memoryview(data)
             while rest:
@@ -74,16 +74,17 @@ class Predictions:
         self.size += len(data)
 
     def mark(self) -> dict[str, Any]:
+        """The size and the hash of the content."""
         return {"size": self.size, "sha256": self._digest.hexdigest()}
 
     def sync(self) -> None:
-        """To the disk, before a state that counts on it."""
+        """Flush to the disk."""
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
         self._file.close()
 
     def discard(self) -> None:
-        """As if it had never been made."""
+        """Close and remove the file."""
         self.close()
         self.path.unlink(missing_ok=True)

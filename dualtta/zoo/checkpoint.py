@@ -13,7 +13,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from dualtta.data.images import what_is
+from dualtta.data.images import describe_failure
 
 NESTED_KEYS = ("state_dict", "model", "model_state_dict")  # keys under which checkpoints store the state dict
 PREFIXES = ("module.", "_orig_mod.")  # added by DataParallel and torch.compile
@@ -80,7 +80,7 @@ def _read_torch(path: Path) -> Any:
         wanted = re.search(r"GLOBAL (\S+)", str(error))
         if wanted:
             raise ValueError(f"{path} contains code ({wanted[1]}), not only tensors, and is not loaded: {SAVE_HINT}") from error
-        what = what_is(path, error)
+        what = describe_failure(path, error)
         if what in ("not an image", "a zip archive"):
             what = "neither a safetensors file nor one of torch's, or it is damaged"
         raise ValueError(f"{path}: {what}") from error

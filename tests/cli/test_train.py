@@ -22,7 +22,7 @@ def test_the_command_trains_quietly_and_prints_the_card(squares, tmp_path, cli):
     ("args", "says"),
     [
         (["folders"], "there is no dataset 'folders'; did you mean 'folder'?"),
-        (["folder"], "folder lies in a folder: say which"),
+        (["folder"], "folder needs the folder that holds it"),
         (["folder", "--root", "nowhere"], "there is no folder nowhere"),
         (["folder", "--root", "{squares}", "--domains", "nite"], "has no domain 'nite'; did you mean 'night'?"),
         (["folder", "--root", "{squares}", "--model", "resnet_tinny"], "did you mean 'resnet_tiny'?"),

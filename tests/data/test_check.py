@@ -154,7 +154,7 @@ def test_what_is_missing_is_said(tmp_path, make, damage, what):
 
 def test_severities_left_out_are_noted(tmp_path):
     report = only(layouts.imagenet_c(tmp_path, severities=(5,), classes=tuple(range(3))))
-    assert report.notes[:4] == [f"severity {s} is not here" for s in (1, 2, 3, 4)]
+    assert report.notes[:4] == [f"severity {s} is not included" for s in (1, 2, 3, 4)]
     assert "is missing" not in str(report.problems)
 
 
@@ -188,7 +188,7 @@ def test_the_command_tells_and_its_exit_code_says_it(tmp_path, capsys):
         (None, "there is no folder"),
         ([], "it is empty"),
         (["notes.txt"], "it holds notes.txt"),
-        (["1.jpg"], "there must be one folder a class"),
+        (["1.jpg"], "there must be one folder per class"),
         (["PACS.zip"], "it holds archives (PACS.zip); unpack them with `dualtta data prepare"),
     ],
 )

@@ -217,13 +217,13 @@ def refused(result: subprocess.CompletedProcess[str], message: str) -> None:
     assert result.stdout == ""
 
 
-def test_a_target_begun_otherwise_is_refused(source, tmp_path):
+def test_a_target_made_with_other_settings_is_refused(source, tmp_path):
     recipe = Recipe(source, tmp_path / "target", FAST, (1,), size="keep")
     make(recipe)
     before = written(recipe.target)
-    with pytest.raises(ValueError, match="begun with seed 2024, not 7"):
+    with pytest.raises(ValueError, match="made with seed 2024, not 7"):
         prepare(Recipe(source, recipe.target, FAST, (1,), seed=7, size="keep"))
-    with pytest.raises(ValueError, match="begun with size keep, not 224"):
+    with pytest.raises(ValueError, match="made with size keep, not 224"):
         prepare(Recipe(source, recipe.target, FAST, (1,)))
     Image.new("RGB", (8, 8)).save(source / "another.png")
     with pytest.raises(ValueError, match="begun with images 6, not 7"):

@@ -266,7 +266,7 @@ def spoil(path, data=b""):
     ("name", "make", "damage", "message"),
     [
         ("pacs", layouts.pacs, lambda r: (r / "photo").rename(r / "fotos"), "lacks the domain photo"),
-        ("pacs", layouts.pacs, lambda r: (r / "photo" / "zebra").mkdir(), "no known class: zebra"),
+        ("pacs", layouts.pacs, lambda r: (r / "photo" / "zebra").mkdir(), "no class: zebra"),
         ("waterbirds", layouts.waterbirds, lambda r: (r / "metadata.csv").unlink(), "lacks metadata.csv"),
         ("waterbirds", layouts.waterbirds, lambda r: spoil(r / "metadata.csv", b"<!DOCTYPE html>"), "an HTML page"),
         ("waterbirds", layouts.waterbirds, lambda r: spoil(r / "metadata.csv", b"a,b\n1,2\n"), "lacks the columns"),
@@ -274,7 +274,7 @@ def spoil(path, data=b""):
             "waterbirds",
             layouts.waterbirds,
             lambda r: spoil(r / "metadata.csv", b"img_filename,y,split,place\n../../x.jpg,0,0,0\n"),
-            "line 2: .* is no place below",
+            "line 2: .* is no path below",
         ),
         (
             "waterbirds",
@@ -298,13 +298,13 @@ def spoil(path, data=b""):
             "colored_mnist",
             layouts.mnist,
             lambda r: spoil(r / "MNIST/raw/train-images-idx3-ubyte", layouts.idx(np.zeros((300, 28, 28)))[:-5]),
-            "its header tells 235216 bytes, it has 235211",
+            "its header declares 235216 bytes, it has 235211",
         ),
         (
             "colored_mnist",
             layouts.mnist,
             lambda r: spoil(r / "MNIST/raw/train-labels-idx1-ubyte", layouts.idx(np.zeros(7))),
-            "do not belong together",
+            "do not match",
         ),
         ("cifar10", layouts.cifar10_npz, lambda r: spoil(r / "cifar10.npz", b"<html>404"), "an HTML page"),
         ("cifar10", layouts.cifar10_npz, lambda r: np.savez(r / "cifar10.npz", x_train=0), "has no array"),
@@ -351,7 +351,7 @@ def test_a_wrong_choice_is_named_with_the_way_out(tmp_path, name, choices, messa
 def test_a_folder_that_is_not_there_or_not_given_is_said_so(tmp_path):
     with pytest.raises(ValueError, match="there is no folder"):
         open_dataset("pacs", tmp_path / "none")
-    with pytest.raises(ValueError, match="say which"):
+    with pytest.raises(ValueError, match="pass it as the second argument"):
         open_dataset("pacs")
 
 

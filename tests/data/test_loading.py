@@ -75,7 +75,7 @@ class Few(ArrayDataset):
 
 def test_a_mismatch_is_warned_about_and_a_match_is_not():
     vit = timm.create_model("vit_tiny_patch16_224", pretrained=False)
-    with pytest.warns(PreprocessWarning, match="blown up to 224 x 224"):
+    with pytest.warns(PreprocessWarning, match="enlarged to 224 x 224"):
         PREPROCESS["vit"].warn(Few())
     with pytest.warns(PreprocessWarning, match=r"trained with mean \(0.5, 0.5, 0.5\), not \(0.485"):
         PREPROCESS["imagenet"].warn(Few((2, 224, 224, 3)), vit)

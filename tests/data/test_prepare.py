@@ -313,14 +313,14 @@ def make_file(path: Path) -> Path:
     ("src", "dst", "message"),
     [
         (lambda t: t / "none", lambda t: t / "out", "there is no file or folder"),
-        (lambda t: layouts.pacs(t / "p"), lambda t: t / "out", "is in its layout already (PACS)"),
-        (lambda t: layouts.mnist(t / "m"), lambda t: t / "out", "is in its layout already (MNIST"),
+        (lambda t: layouts.pacs(t / "p"), lambda t: t / "out", "has the right layout already (PACS)"),
+        (lambda t: layouts.mnist(t / "m"), lambda t: t / "out", "has the right layout already (MNIST"),
         (lambda t: make_file(t / "x").parent, lambda t: t / "out", "neither an archive"),
         (lambda t: zip_with(t / "a.zip", ("readme.txt", b"x")), lambda t: t / "out", "no dataset that is recognised"),
-        (lambda t: zip_with(t / "a.zip", ("1.jpg", b"x")), lambda t: t / "out", "one folder a class"),
+        (lambda t: zip_with(t / "a.zip", ("1.jpg", b"x")), lambda t: t / "out", "one folder per class"),
         (lambda t: zipped(layouts.pacs(t / "p"), t / "a.zip"), lambda t: t / "no" / "out", "there is no folder"),
-        (lambda t: zipped(layouts.pacs(t / "p"), t / "a.zip"), lambda t: t / "p", "is not written over"),
-        (lambda t: zipped(layouts.pacs(t / "p"), t / "a.zip"), lambda t: make_file(t / "f"), "is not written over"),
+        (lambda t: zipped(layouts.pacs(t / "p"), t / "a.zip"), lambda t: t / "p", "is not overwritten"),
+        (lambda t: zipped(layouts.pacs(t / "p"), t / "a.zip"), lambda t: make_file(t / "f"), "is not overwritten"),
     ],
 )
 def test_bad_input_is_one_line_exit_code_2_and_nothing_written(tmp_path, capsys, src, dst, message):
@@ -363,7 +363,7 @@ def test_what_a_killed_run_left_is_pointed_at(tmp_path, capsys):
     (tmp_path / ".out.part-123").mkdir()
     archive = zipped(layouts.pacs(tmp_path / "p"), tmp_path / "a.zip")
     assert main(["data", "prepare", str(archive), str(tmp_path / "out")]) == 0
-    assert ".out.part-123 is left from a run that was killed" in capsys.readouterr().err
+    assert ".out.part-123 was left by a run that was killed" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

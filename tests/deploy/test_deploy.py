@@ -227,7 +227,7 @@ def test_ctrl_c_leaves_a_valid_csv_and_state_in_step(number, code, photos, weigh
     os.kill(child.process.pid, number)
     ended, said = child.end()
     assert ended == code
-    assert "interrupted; --resume goes on from here" in said
+    assert "interrupted; continue with --resume" in said
     done = len(rows_of(out))
     assert done % 8 == 0
     assert 0 < done < 6 * 81
@@ -242,7 +242,7 @@ def test_a_finished_run_is_not_overwritten_and_resuming_it_changes_nothing(photo
     out, _ = undisturbed
     before = out.read_bytes(), out.with_suffix(".safetensors").read_bytes()
     assert main(arguments(photos, weights, out)) == 2
-    assert "is there already: go on with it by --resume" in capsys.readouterr().err
+    assert "exists already: continue it with --resume" in capsys.readouterr().err
     assert main(arguments(photos, weights, out, "--resume")) == 0
     assert (out.read_bytes(), out.with_suffix(".safetensors").read_bytes()) == before
 
@@ -273,20 +273,20 @@ def test_a_run_is_not_gone_on_with_over_other_images_other_weights_or_a_changed_
     fewer = tmp_path / "fewer"
     fewer.mkdir()
     (fewer / "x.png").write_bytes((photos / "b" / "002.png").read_bytes())
-    with pytest.raises(ValueError, match="not the folder's first any more"):
+    with pytest.raises(ValueError, match="first images are not those that were done"):
         _run(fewer, weights, out, resume=True)
     out.write_bytes(out.read_bytes().replace(b"0", b"7", 1))
-    with pytest.raises(ValueError, match="was changed since it was written"):
+    with pytest.raises(ValueError, match="has been changed: remove it"):
         _run(photos, weights, out, resume=True)
     out.unlink()
-    with pytest.raises(ValueError, match="which is not there"):
+    with pytest.raises(ValueError, match="which does not exist"):
         _run(photos, weights, out, resume=True)
 
 
 def test_resuming_never_removes_a_csv_of_somebody_else(photos, weights, tmp_path):
     out = tmp_path / "p.csv"
     out.write_text("name,salary\n")
-    with pytest.raises(ValueError, match="not one of our CSVs"):
+    with pytest.raises(ValueError, match="not a CSV file of predictions"):
         _run(photos, weights, out, resume=True)
     assert out.read_text() == "name,salary\n"
 
@@ -391,7 +391,7 @@ def test_a_folder_of_nothing_but_unreadable_images_still_ends(weights, tmp_path)
         (["--images", "{empty}"], "holds no images"),
         (["--weights", "nothing.pt"], "there is no weights file nothing.pt"),
         (["--model", "resnet_tinny"], "did you mean 'resnet_tiny'?"),
-        (["--model", "resnet18"], "holds the weights of another net"),
+        (["--model", "resnet18"], "holds the weights of another model"),
         (["--method", "dualta"], "there is no method 'dualta'; did you mean 'dualtta'?"),
         (["--set", "tau_sb=0.5"], "dualtta has no setting 'tau_sb'; did you mean"),
         (["--set", "tau_sp=7"], "tau_sp must be a number between -1 and 1, not 7"),

@@ -2,8 +2,8 @@
 
     noisy = corrupt(image, "gaussian_noise", 3, rng_for(2024, "gaussian_noise", 3, index))
 
-Written anew from Hendrycks & Dietterich (https://arxiv.org/abs/1903.12261) and the facts of how the published sets were made:
-the parameters, the libraries' conventions, and the order of the random draws.
+An independent implementation of Hendrycks & Dietterich (https://arxiv.org/abs/1903.12261) that follows the published sets in
+parameters, conventions of the libraries, and order of the random draws.
 """
 
 import zlib
@@ -46,8 +46,14 @@ def corrupt(
 ) -> Image:
     """A corrupted copy of an image of bytes, (H, W, 3), or grey as (H, W, 1) or (H, W), which stays grey.
 
-    `frost` is a source of textures or a folder of them; without it they are those that `find_frost()` finds. `table` is
-    "imagenet" or "cifar"; unless told, "cifar" where the shorter side is below 85 (nearer to 32 than to 224).
+    Args:
+        image: Bytes.
+        name: A key of `CORRUPTIONS`.
+        severity: 1 to 5.
+        rng: The generator of the random draws; see `rng_for`.
+        frost: Textures, or a folder of them; by default those of `find_frost()`.
+        table: The parameters, "imagenet" or "cifar"; by default "cifar" where the shorter side is below 85 (closer to 32
+            than to 224).
 
     >>> grey = np.full((32, 32), 100, np.uint8)
     >>> int(corrupt(grey, "brightness", 5, rng_for(0, "brightness", 5, 0))[0, 0])
@@ -68,11 +74,12 @@ def corrupt(
 
 
 def rng_for(seed: int, corruption: str, severity: int, index: int) -> RandomState:
-    """The generator of one corrupted image: image 17 is the same whatever ran before it."""
+    """The generator of one corrupted image, which does not depend on the images before it."""
     return RandomState([seed, zlib.crc32(corruption.encode()), severity, index])
 
 
 def check_names(names: list[str]) -> None:
+    """A ValueError where one is no corruption."""
     for name in names:
         if name not in CORRUPTIONS:
             near = get_close_matches(name, CORRUPTIONS, n=1)
@@ -81,6 +88,7 @@ def check_names(names: list[str]) -> None:
 
 
 def check_severities(severities: list[int]) -> None:
+    """A ValueError where one is no severity."""
     for severity in severities:
         if severity not in SEVERITIES:
             raise ValueError(f"there is no severity {severity}: take 1 to 5")

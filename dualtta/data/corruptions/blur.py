@@ -1,4 +1,4 @@
-"""Blur of the lens and of the hand: defocus, glass, motion, zoom; and the two tools that snow shares, `streak` and `zoomed`."""
+"""Defocus, glass, motion and zoom blur; with `streak` and `zoomed`, which snow uses too."""
 
 import math
 from functools import lru_cache
@@ -21,7 +21,7 @@ def defocus_blur(image: Image, rng: RandomState, radius: float, alias: float) ->
 
 @lru_cache(maxsize=32)
 def disk(radius: float, alias: float) -> Floats:
-    """A disk of weight one whose rim is softened by a small gaussian of deviation `alias`; cut to where it is not zero."""
+    """A disk kernel of sum one, smoothed by a gaussian of deviation `alias`, without its zero border."""
     reach, rim = (8, 3) if radius <= 8 else (int(radius), 5)
     along = np.arange(-reach, reach + 1)
     inside = (along[:, None] ** 2 + along**2 <= radius**2).astype(np.float32)
@@ -31,7 +31,7 @@ def disk(radius: float, alias: float) -> Floats:
 
 
 def glass_blur(image: Image, rng: RandomState, sigma: float, reach: int, rounds: int) -> Image:
-    """Pixels scattered by up to `reach`, between two gaussian blurs."""
+    """Pixels displaced by up to `reach`, between two gaussian blurs."""
     spread = (sigma, sigma, 0)
     pixels = to_bytes(gaussian_filter(image / 255, spread, mode="nearest"))
     for _ in range(rounds):
@@ -40,20 +40,20 @@ def glass_blur(image: Image, rng: RandomState, sigma: float, reach: int, rounds:
 
 
 def scatter(pixels: Image, rng: RandomState, reach: int) -> Image:
-    """Each pixel takes the value of one nearby, from the last pixel to the first.
+    """Each pixel is replaced by a random neighbour, from the last pixel to the first.
 
-    The authors' swap copies one way only (its two sides are views of one array), so a pixel holds what its source holds at that
-    moment: the source's own original, or, where the source came earlier in the walk, what *that* took over. Every value is then
-    found at the end of a chain of sources, and all chains are followed at once by doubling.
+    The published swap only copies (its two sides are views of one array), so a pixel gets the current value of its source: the
+    original, or, where the source was replaced before, the value that the source got. Each value is therefore at the end of a
+    chain of sources; all chains are followed at once by pointer doubling.
     """
     height, width = pixels.shape[:2]
     rows, columns = np.arange(height - reach, reach, -1), np.arange(width - reach, reach, -1)
     if not len(rows) or not len(columns):
         return pixels
-    moves = rng.randint(-reach, reach, size=(len(rows), len(columns), 2))  # (dx, dy) a pixel, in the order of the walk
+    moves = rng.randint(-reach, reach, size=(len(rows), len(columns), 2))  # (dx, dy) of each pixel, in the order of replacement
     here = rows[:, None] * width + columns
     there = here + moves[..., 1] * width + moves[..., 0]
-    count = height * width  # an index below it names a pixel after the walk, index + count the original of that pixel
+    count = height * width  # an index below is a replaced pixel, index + count the original of that pixel
     source = np.arange(count, 2 * count)
     source[here] = np.where(there > here, there, there + count)
     open_ends = np.flatnonzero(source < count)
@@ -68,7 +68,7 @@ def motion_blur(image: Image, rng: RandomState, radius: float, sigma: float) -> 
 
 
 def streak(image: Image, radius: float, sigma: float, degrees: float) -> Image:
-    """Half a gaussian laid along a line of whole pixels, as ImageMagick blurs motion; the border is repeated."""
+    """Motion blur as in ImageMagick: half a gaussian along a line of whole pixels; the border is replicated."""
     steps = np.arange(2 * int(np.ceil(radius)) + 1)
     weights = np.exp(-(steps**2) / (2 * sigma**2))
     angle = np.deg2rad(degrees)
@@ -78,7 +78,7 @@ def streak(image: Image, radius: float, sigma: float, degrees: float) -> Image:
     np.add.at(kernel, (down - down.min(), right - right.min()), weights / weights.sum())
     anchor = int(-right.min()), int(-down.min())
     blurred = cv2.filter2D(image.astype(np.float32), -1, kernel, anchor=anchor, borderType=cv2.BORDER_REPLICATE)
-    # ImageMagick rounds to 16 bits, of which the byte is then cut off: a byte is reached half a 16-bit step early.
+    # ImageMagick rounds to 16 bits and truncates to 8: a byte is reached half a 16-bit step early.
     return np.asarray(np.clip(blurred + 0.5 / 257, 0, 255), np.uint8).reshape(image.shape)
 
 
@@ -93,13 +93,13 @@ def zoom_blur(image: Image, rng: RandomState, stop: float, step: float) -> Image
 
 
 def zoomed(image: Floats, factor: float) -> Floats:
-    """The middle of the image, enlarged by `factor` to the image's own size: linearly, from corner to corner."""
+    """The centre of the image, enlarged linearly by `factor` to the size of the image, with aligned corners."""
     return _transposed(_stretched(_transposed(_stretched(image, factor)), factor))
 
 
 def _stretched(image: Floats, factor: float) -> Floats:
-    """Zoomed along the first axis only, where whole rows are copied: many times faster than pixel by pixel."""
-    before, after, between = _places(len(image), factor)
+    """Zoomed along the first axis only, where whole rows are copied: much faster than by pixel."""
+    before, after, between = _positions(len(image), factor)
     rows, ahead = image[before], image[after]
     ahead -= rows
     ahead *= between.astype(image.dtype)[:, None, None]
@@ -112,12 +112,12 @@ def _transposed(image: Floats) -> Floats:
 
 
 @lru_cache(maxsize=256)
-def _places(size: int, factor: float) -> tuple[Indices, Indices, Floats]:
-    """For each place on the zoomed axis the two places of the image that it lies between, and how far it is to the second."""
-    middle = math.ceil(size / factor)  # how much of the axis is enlarged
+def _positions(size: int, factor: float) -> tuple[Indices, Indices, Floats]:
+    """For each position on the zoomed axis: the two positions of the image around it, and the fraction between them."""
+    middle = math.ceil(size / factor)  # the part of the axis that is enlarged
     grown = round(middle * factor)
     trim = (grown - size) // 2
-    places = np.arange(trim, trim + size) * ((middle - 1) / max(grown - 1, 1))
-    before = np.minimum(places.astype(np.intp), max(middle - 2, 0))
+    positions = np.arange(trim, trim + size) * ((middle - 1) / max(grown - 1, 1))
+    before = np.minimum(positions.astype(np.intp), max(middle - 2, 0))
     start = (size - middle) // 2
-    return start + before, start + np.minimum(before + 1, middle - 1), places - before
+    return start + before, start + np.minimum(before + 1, middle - 1), positions - before

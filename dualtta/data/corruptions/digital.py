@@ -1,4 +1,4 @@
-"""What happens to an image in storage and display: contrast, elastic transform, pixelate, JPEG."""
+"""Digital corruptions: contrast, elastic transform, pixelate, JPEG compression."""
 
 from functools import lru_cache
 from io import BytesIO
@@ -22,7 +22,7 @@ def contrast(image: Image, rng: RandomState, keep: float) -> Image:
 
 
 def elastic_transform(image: Image, rng: RandomState, amplitude: float, smoothness: float, shift: float) -> Image:
-    """A random affine map, then every pixel moved by a smooth random field. The settings are fractions of the shorter side."""
+    """A random affine map, then a smooth random displacement of the pixels. Settings are fractions of the shorter side."""
     height, width = image.shape[:2]
     side = min(height, width)
     unit = image.astype(np.float32) / 255
@@ -38,35 +38,35 @@ def elastic_transform(image: Image, rng: RandomState, amplitude: float, smoothne
 
 
 def field(height: int, width: int, sigma: float, rng: RandomState) -> Floats:
-    """Uniform noise in [-1, 1] under a gaussian cut at three deviations, the border mirrored.
+    """Uniform noise in [-1, 1], smoothed by a gaussian that is truncated at three deviations, with mirrored borders.
 
-    On mirrored borders the cosine transform turns any even kernel into a product, however often it reaches over the border.
+    With mirrored borders, convolution with an even kernel is a product under the cosine transform, for any kernel size.
     """
     waves = dctn(rng.uniform(-1, 1, size=(height, width)), norm="ortho")
-    return np.asarray(idctn(waves * _passed(height, sigma)[:, None] * _passed(width, sigma), norm="ortho"))
+    return np.asarray(idctn(waves * _response(height, sigma)[:, None] * _response(width, sigma), norm="ortho"))
 
 
 @lru_cache(maxsize=16)
-def _passed(size: int, sigma: float) -> Floats:
-    """How much of each wave on an axis the gaussian lets through."""
+def _response(size: int, sigma: float) -> Floats:
+    """The frequency response of the gaussian along one axis."""
     reach = int(3 * sigma + 0.5)
     if reach == 0:
         return np.ones(size)
     taps = np.arange(-reach, reach + 1)
     kernel = np.exp(-0.5 * (taps / sigma) ** 2)
-    circle = np.bincount(taps % (2 * size), weights=kernel / kernel.sum(), minlength=2 * size)  # an axis and its mirror image
+    circle = np.bincount(taps % (2 * size), weights=kernel / kernel.sum(), minlength=2 * size)  # the axis and its mirror image
     return np.asarray(np.fft.rfft(circle).real[:size])
 
 
 def sample(image: Floats, rows: Floats, columns: Floats, edge_twice: bool = True) -> Floats:
-    """The image (H, W, C) at fractional places (H, W), linearly; beyond the border it is mirrored.
+    """The image (H, W, C) at fractional positions (H, W), interpolated linearly, with mirrored borders.
 
-    Not by cv2.remap and cv2.warpAffine: some versions of them round places to 1/32 of a pixel, some grey levels on an edge.
+    Not cv2.remap and cv2.warpAffine: some versions round positions to 1/32 of a pixel, which is some grey levels at edges.
     """
     height, width, channels = image.shape
     pixels = image.reshape(-1, channels)
     top, left = np.floor(rows), np.floor(columns)
-    down, right = ((place - whole).astype(image.dtype)[..., None] for place, whole in ((rows, top), (columns, left)))
+    down, right = ((position - whole).astype(image.dtype)[..., None] for position, whole in ((rows, top), (columns, left)))
     upper, lower = (_mirrored(top.astype(np.intp) + offset, height, edge_twice) * width for offset in (0, 1))
     start, end = (_mirrored(left.astype(np.intp) + offset, width, edge_twice) for offset in (0, 1))
 
@@ -84,12 +84,12 @@ def sample(image: Floats, rows: Floats, columns: Floats, edge_twice: bool = True
     return below
 
 
-def _mirrored(places: Indices, size: int, edge_twice: bool) -> Indices:
-    """Indices beyond the border fold back: -1 becomes 0, or 1 where the edge is not seen twice. By table: division is slow."""
-    lowest = int(places.min())
+def _mirrored(positions: Indices, size: int, edge_twice: bool) -> Indices:
+    """Indices beyond the border are mirrored: -1 becomes 0, or 1 where the edge is not repeated. By table: faster."""
+    lowest = int(positions.min())
     period = max(2 * size - (0 if edge_twice else 2), 1)
-    table = np.arange(lowest, int(places.max()) + 1) % period
-    return np.minimum(table, (period - edge_twice - table) % period).take(places - lowest)
+    table = np.arange(lowest, int(positions.max()) + 1) % period
+    return np.minimum(table, (period - edge_twice - table) % period).take(positions - lowest)
 
 
 def pixelate(image: Image, rng: RandomState, scale: float) -> Image:

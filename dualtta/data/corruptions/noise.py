@@ -1,4 +1,4 @@
-"""Noise of the sensor: gaussian, shot, impulse. Drawn value by value over (height, width, channel), as the authors did."""
+"""Sensor noise: gaussian, shot, impulse. Drawn over (height, width, channel), in the published order."""
 
 import numpy as np
 from numpy.random import RandomState
@@ -9,7 +9,7 @@ Floats = NDArray[np.floating]
 
 
 def to_bytes(unit: Floats) -> Image:
-    """From [0, 1] to bytes by cutting off, not rounding: so the published images were made."""
+    """From [0, 1] to bytes by truncation, as the published images were made."""
     return (np.clip(unit, 0, 1) * 255).astype(np.uint8)
 
 
@@ -18,11 +18,11 @@ def gaussian_noise(image: Image, rng: RandomState, scale: float) -> Image:
 
 
 def shot_noise(image: Image, rng: RandomState, photons: float) -> Image:
-    """Each value is what a sensor counts that expects `photons` at full brightness."""
+    """Poisson counts of a sensor that expects `photons` at full brightness."""
     return to_bytes(rng.poisson(image / 255 * photons) / photons)
 
 
 def impulse_noise(image: Image, rng: RandomState, amount: float) -> Image:
-    """Each value is hit with probability `amount`, and then black or white with equal chance."""
+    """Each value is replaced with probability `amount` by 0 or 255, with equal probability."""
     hit, white = rng.random_sample(image.shape) <= amount, rng.random_sample(image.shape) <= 0.5
     return np.where(hit, np.where(white, np.uint8(255), np.uint8(0)), image)

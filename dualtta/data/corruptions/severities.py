@@ -1,7 +1,7 @@
-"""How strong each corruption is at severities 1 to 5: one table for ImageNet-C, one for CIFAR-C.
+"""Parameters of each corruption at severities 1 to 5: one table for ImageNet-C, one for CIFAR-C.
 
 The numbers are those of Hendrycks & Dietterich, "Benchmarking Neural Network Robustness to Common Corruptions and
-Perturbations" (https://arxiv.org/abs/1903.12261), lengths in the pixels of 224 and of 32. Other sizes take the nearer table.
+Perturbations" (https://arxiv.org/abs/1903.12261); lengths are in pixels of 224 and 32. Other sizes use the closer table.
 """
 
 from typing import Any
@@ -9,11 +9,11 @@ from typing import Any
 Settings = dict[str, Any]
 Levels = tuple[Settings, ...]
 
-LINE = 85  # sqrt(32 * 224): an image whose shorter side is below it is nearer to 32 than to 224
+SMALL = 85  # sqrt(32 * 224): an image whose shorter side is below is closer to 32 than to 224
 
 
 def levels(names: str, *rows: Any) -> Levels:
-    """One dict of settings a severity.
+    """A dict of settings for each severity.
 
     >>> levels("radius alias", (3, 0.1), (4, 0.5))[1]
     {'radius': 4, 'alias': 0.5}
@@ -42,7 +42,7 @@ IMAGENET: dict[str, Levels] = {
     "fog": levels("density decay", (1.5, 2), (2, 2), (2.5, 1.7), (2.5, 1.5), (3, 1.4)),
     "brightness": levels("lift", 0.1, 0.2, 0.3, 0.4, 0.5),
     "contrast": levels("keep", 0.4, 0.3, 0.2, 0.1, 0.05),
-    # Fractions of the side. The authors wrote 244 where they meant 224, and the published set has it so.
+    # Fractions of the side. The published code has 244 instead of 224, and the published images were made with it.
     "elastic_transform": levels(
         "amplitude smoothness shift",
         *(
@@ -85,5 +85,5 @@ TABLES = {"imagenet": IMAGENET, "cifar": CIFAR}
 
 
 def table_for(height: int, width: int) -> str:
-    """The table an image of this size takes unless told."""
-    return "cifar" if min(height, width) < LINE else "imagenet"
+    """The default table for an image of this size."""
+    return "cifar" if min(height, width) < SMALL else "imagenet"

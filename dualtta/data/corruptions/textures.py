@@ -1,4 +1,4 @@
-"""Where frost comes from: the authors' five textures, in a folder or in an installed package, or textures drawn here."""
+"""Textures of frost: the five published ones, from a folder or an installed package, or generated ones."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,19 +11,25 @@ from numpy.random import RandomState
 
 from dualtta.data.corruptions.noise import Image
 
-NAMES = ("frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg")  # a sixth was published and never drawn from
+NAMES = (
+    "frost1.png",
+    "frost2.png",
+    "frost3.png",
+    "frost4.jpg",
+    "frost5.jpg",
+)  # a sixth one was never used
 PACKAGES = ("imagecorruptions", "imagenet_c")  # whose folder frost/ may hold them
 
 
 @dataclass(frozen=True, eq=False)
 class FrostSource:
-    """Textures (RGB bytes) and their origin, "folder", "package <name>" or "drawn": a result should say which it was."""
+    """Textures (RGB bytes) and their origin, "folder", "package <name>" or "drawn", for the records."""
 
     origin: str
     textures: tuple[Image, ...]
 
     def texture(self, index: int, shrink: float, height: int, width: int) -> Image:
-        """One texture at this scale, or as large as it must be for an image of this size to be cut out of it."""
+        """One texture at this scale, or larger where an image of this size would not fit into it."""
         rows, columns = self.textures[index].shape[:2]
         fits = round(rows * shrink) > height and round(columns * shrink) > width
         return _scaled(self, index, shrink if fits else max((height + 1) / rows, (width + 1) / columns))
@@ -36,7 +42,7 @@ def _scaled(source: FrostSource, index: int, scale: float) -> Image:
 
 
 def find_frost(folder: str | Path | None = None) -> FrostSource:
-    """The folder's textures; without a folder those of an installed package, without a package those drawn here."""
+    """The textures of the folder, else of an installed package, else generated ones."""
     return from_folder(folder) if folder is not None else from_package() or drawn()
 
 
@@ -55,28 +61,28 @@ def from_folder(folder: str | Path, origin: str = "folder") -> FrostSource:
 
 
 def from_package() -> FrostSource | None:
-    """The textures inside a package, found without running its code; None where no such package is installed."""
+    """The textures of an installed package, without importing it; None where there is no such package."""
     for package in PACKAGES:
         spec = find_spec(package)
-        for place in (spec.submodule_search_locations or []) if spec else []:
-            if all((Path(place) / "frost" / name).is_file() for name in NAMES):
-                return from_folder(Path(place) / "frost", f"package {package}")
+        for home in (spec.submodule_search_locations or []) if spec else []:
+            if all((Path(home) / "frost" / name).is_file() for name in NAMES):
+                return from_folder(Path(home) / "frost", f"package {package}")
     return None
 
 
 @lru_cache(maxsize=1)
 def drawn() -> FrostSource:
-    """Five textures of needles over a bluish haze: the look and the brightness of frost, not the authors' photographs."""
+    """Five generated textures: needles over a bluish haze, with the brightness of the published photographs."""
     return FrostSource("drawn", tuple(_draw(RandomState(number), 400, 600) for number in range(5)))
 
 
 def _draw(rng: RandomState, height: int, width: int) -> Image:
     haze = np.zeros((height, width), np.float32)
-    for cells in (3, 6, 12, 24, 48):  # ever finer clouds, ever weaker
+    for cells in (3, 6, 12, 24, 48):  # finer and weaker clouds
         grid = rng.uniform(-1, 1, size=(cells, cells)).astype(np.float32)
         haze += cv2.resize(grid, (width, height), interpolation=cv2.INTER_CUBIC) * np.float32(3 / cells)
     needles = np.zeros((height, width), np.uint8)
-    for _ in range(1500):  # crystals branch at sixty degrees
+    for _ in range(1500):  # crystals grow at angles of sixty degrees
         start = rng.uniform(0, (width, height))
         angle = np.deg2rad(60 * rng.randint(3) + rng.normal(scale=8))
         end = start + rng.gamma(2, 12) * np.array([np.cos(angle), np.sin(angle)])

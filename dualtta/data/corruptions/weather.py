@@ -8,7 +8,7 @@ from dualtta.data.corruptions.blur import streak, zoomed
 from dualtta.data.corruptions.noise import Floats, Image, to_bytes
 from dualtta.data.corruptions.textures import FrostSource
 
-WIDEST = 2048  # a cloud; larger images see it again, without a seam, rather than fill the memory
+LARGEST_CLOUD = 2048  # pixels; larger images repeat it, seamlessly, to save memory
 
 
 def snow(
@@ -22,7 +22,7 @@ def snow(
     sigma: float,
     keep: float,
 ) -> Image:
-    """Flakes out of thresholded noise, blown along a line, over an image that turns pale."""
+    """Thresholded noise as flakes, blurred along a line, over a whitened image."""
     flakes = zoomed(rng.normal(size=(*image.shape[:2], 1), loc=mean, scale=deviation), zoom)
     flakes[flakes < threshold] = 0
     layer = streak(to_bytes(flakes), radius, sigma, rng.uniform(-135, -45)) / 255
@@ -33,7 +33,7 @@ def snow(
 
 
 def frost(image: Image, rng: RandomState, keep: float, ice: float, shrink: float, textures: FrostSource) -> Image:
-    """A random piece of a random texture laid over the image."""
+    """A random crop of a random texture, added to the image."""
     texture = textures.texture(rng.randint(len(textures.textures)), shrink, *image.shape[:2])
     top = rng.randint(0, texture.shape[0] - image.shape[0])
     left = rng.randint(0, texture.shape[1] - image.shape[1])
@@ -43,11 +43,11 @@ def frost(image: Image, rng: RandomState, keep: float, ice: float, shrink: float
 
 
 def fog(image: Image, rng: RandomState, density: float, decay: float) -> Image:
-    """A cloud added to the image, which is then brought back to its own brightest value."""
+    """A random cloud added to the image, which is then rescaled to its original maximum."""
     height, width = image.shape[:2]
     unit = image / 255
     brightest = unit.max()
-    side = min(1 << (max(height, width, 2) - 1).bit_length(), WIDEST)
+    side = min(1 << (max(height, width, 2) - 1).bit_length(), LARGEST_CLOUD)
     cloud = np.tile(plasma(side, decay, rng), (-(-height // side), -(-width // side)))
     clouded = unit + density * cloud[:height, :width, None]
     return to_bytes(clouded * brightest / (brightest + density))
@@ -56,8 +56,8 @@ def fog(image: Image, rng: RandomState, density: float, decay: float) -> Image:
 def plasma(side: int, decay: float, rng: RandomState) -> Floats:
     """A fractal cloud in [0, 1] by midpoint displacement on a torus whose side is a power of two.
 
-    Each level first sets the centres of the squares, then the middles of the horizontal and of the vertical edges, to the mean
-    of their four neighbours plus a displacement that shrinks by `decay` a level.
+    Each level sets the centres of the squares, then those of the horizontal and vertical edges, to the mean of their four
+    neighbours plus a random displacement, whose range is divided by `decay` at each level.
     """
 
     def displaced(total: Floats, reach: float) -> Floats:
@@ -78,7 +78,7 @@ def plasma(side: int, decay: float, rng: RandomState) -> Floats:
 
 
 def brightness(image: Image, rng: RandomState, lift: float) -> Image:
-    """Raises V of HSV. With hue and saturation kept, R, G and B are all proportional to V; black has none and turns grey."""
+    """Adds to V of HSV. With constant hue and saturation, R, G and B are proportional to V; black becomes grey."""
     unit = image / 255
     value = unit.max(axis=2, keepdims=True)
     raised = np.minimum(value + lift, 1)

@@ -1,4 +1,4 @@
-"""Arrays on disk, mapped rather than read where the file allows it: npy, npz and MNIST's idx. Never a pickle."""
+"""Arrays in npy, npz and MNIST's idx files, memory-mapped where possible. Pickles are not read."""
 
 import gzip
 import math
@@ -11,24 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualtta.data.datasets.base import Pixels
-from dualtta.data.images import what_is
+from dualtta.data.images import describe_failure
 
 LOCAL_HEADER = struct.Struct("<26xHH")  # a zip member's data starts after its header, its name and its extra field
 
 
 def read_npy(path: Path) -> NDArray[Any]:
-    """An npy file, mapped."""
+    """The array of an npy file, memory-mapped."""
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise
-    except Exception as error:  # numpy parses the header: a damaged one may raise anything
+    except Exception as error:  # a damaged header may raise anything
         raise ValueError(f"{path}: {_not_an_array(path, error)}") from error
     return array
 
 
 def read_npz(path: Path, *keys: str) -> list[NDArray[Any]]:
-    """Arrays of an npz file; those stored without compression, as `np.savez` does, are mapped."""
+    """Arrays of an npz file; uncompressed ones (`np.savez`) are memory-mapped."""
     try:
         with zipfile.ZipFile(path) as archive, np.load(path, allow_pickle=False) as file:
             return [_map_member(path, archive, key) if _stored(archive, key) else file[key] for key in keys]
@@ -41,7 +41,7 @@ def read_npz(path: Path, *keys: str) -> list[NDArray[Any]]:
 
 
 def read_idx(path: Path) -> Pixels:
-    """An idx file of bytes, as MNIST comes in; mapped, or read whole where it is gzipped."""
+    """The array of an idx file of bytes (MNIST's format), memory-mapped, or read where it is gzipped."""
     try:
         packed = path.suffix == ".gz"
         with gzip.open(path) if packed else path.open("rb") as file:
@@ -53,10 +53,10 @@ def read_idx(path: Path) -> Pixels:
             if packed:
                 data = file.read(size + 1)
                 if len(data) != size:
-                    raise ValueError(f"its header tells {size} bytes, it does not hold just as many")
+                    raise ValueError(f"its header declares {size} bytes, which is not what it holds")
                 return np.frombuffer(data, np.uint8).reshape(shape)
         if path.stat().st_size != start + size:
-            raise ValueError(f"its header tells {start + size} bytes, it has {path.stat().st_size}")
+            raise ValueError(f"its header declares {start + size} bytes, it has {path.stat().st_size}")
         return np.memmap(path, np.uint8, "r", start, shape)
     except FileNotFoundError:
         raise
@@ -83,10 +83,10 @@ def _map_member(path: Path, archive: zipfile.ZipFile, key: str) -> NDArray[Any]:
 
 
 def _not_an_array(path: Path, error: Exception) -> str:
-    """What the file is, in words; else what the reader said of it."""
-    words = what_is(path, error)
+    """What the file is instead of an array, or the error of the reader."""
+    words = describe_failure(path, error)
     return (
-        f"damaged or not what it should be ({str(error).splitlines()[0] if str(error) else error!r})"
+        f"damaged or of another format ({str(error).splitlines()[0] if str(error) else error!r})"
         if words
         in (
             "not an image",

@@ -1,4 +1,4 @@
-"""What every dataset is: images that can be asked for one by one, and what is known of each of them."""
+"""The base classes of datasets: images by index, each with a label, a domain and perhaps a group."""
 
 import os
 from abc import ABC, abstractmethod
@@ -18,9 +18,9 @@ Picture = Image.Image | Pixels  # a PIL image, or bytes (H, W, 3) or (H, W)
 
 
 class Dataset(ABC):
-    """Images with a label, a domain and, where the dataset has them, a group each; names for all three.
+    """Images with a label, a domain and, where the dataset has groups, a group each; with the names of all three.
 
-    A dataset of your own says what its images are and how to get one:
+    A dataset of your own passes the labels to `__init__` and implements `image`:
 
     >>> class Squares(Dataset):
     ...     def __init__(self):
@@ -46,7 +46,7 @@ class Dataset(ABC):
         self.labels = _numbers("labels", labels, len(self.classes))
         size = len(self.labels)
         self.domain = _numbers("domain", np.zeros(size, np.int64) if domain is None else domain, len(self.domains))
-        self.group = np.full(size, -1) if group is None else _numbers("group", group, len(self.groups))  # -1: has none
+        self.group = np.full(size, -1) if group is None else _numbers("group", group, len(self.groups))  # -1: no group
         if not len(self.labels) == len(self.domain) == len(self.group):
             sizes = f"{len(self.labels)} labels, {len(self.domain)} domains, {len(self.group)} groups"
             raise ValueError(f"{sizes}: give one of each per image")
@@ -56,27 +56,27 @@ class Dataset(ABC):
 
     @abstractmethod
     def image(self, index: int) -> Picture:
-        """The image, as it is: whoever feeds it to a model knows the model's size and normalisation."""
+        """The image as stored. Resizing and normalisation belong to the model; see `Preprocess`."""
 
     def where(self, index: int) -> str:
-        """Where an image comes from, for messages."""
+        """The origin of an image, for messages."""
         return f"image {index}"
 
     def about(self) -> dict[str, Any]:
-        """What a result's record should say of the data, as JSON could hold it."""
+        """What a record saves about the data, as JSON values."""
         return {"dataset": self.name or type(self).__name__, "images": len(self), "domains": list(self.domains)}
 
     def counts(self) -> dict[str, int]:
-        """Images of each domain."""
+        """The number of images of each domain."""
         return dict(zip(self.domains, np.bincount(self.domain, minlength=len(self.domains)).tolist(), strict=True))
 
     def group_counts(self) -> dict[str, int]:
-        """Images of each group."""
+        """The number of images of each group."""
         return {name: int((self.group == number).sum()) for number, name in enumerate(self.groups)}
 
 
 class ArrayDataset(Dataset):
-    """A dataset whose images are rows of one array, often mapped from disk rather than held in memory."""
+    """A dataset whose images are the rows of one array, which may be memory-mapped."""
 
     def __init__(self, images: NDArray[Any], labels: ArrayLike, classes: Sequence[str], **others: Any) -> None:
         super().__init__(labels, classes, **others)
@@ -109,7 +109,7 @@ class FileDataset(Dataset):
 
 
 class Rows(Dataset):
-    """A dataset seen through its rows: some of them, under other domains perhaps."""
+    """A subset of a dataset's images, by row, with the same or other domains."""
 
     def __init__(self, base: Dataset, rows: ArrayLike, domain: ArrayLike | None = None, domains: Sequence[str] = ()) -> None:
         self.base, self.rows = base, np.asarray(rows, np.int64)
@@ -130,10 +130,10 @@ class Rows(Dataset):
         return self.base.where(int(self.rows[index]))
 
 
-def _numbers(what: str, values: ArrayLike, names: int) -> Ints:
+def _numbers(kind: str, values: ArrayLike, names: int) -> Ints:
     given = np.asarray(values)
     numbers = given.astype(np.int64)
-    whole = given.dtype.kind != "f" or bool((numbers == given).all())  # 0.7 is no class, and least of all class 0
+    whole = given.dtype.kind != "f" or bool((numbers == given).all())  # 0.7 must not become class 0
     if not whole or numbers.ndim != 1 or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < names):
-        raise ValueError(f"{what} must be a list of numbers from 0 to {names - 1}, one per image: there are {names} names")
+        raise ValueError(f"{kind} must be a list of numbers from 0 to {names - 1}, one per image: there are {names} names")
     return numbers

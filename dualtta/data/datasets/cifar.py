@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dualtta.data.datasets.arrays import read_npy, read_npz
 from dualtta.data.datasets.base import ArrayDataset, Dataset, Picture
 from dualtta.data.datasets.corrupted import Corrupted, corruption_domains
-from dualtta.data.images import existing_folder, what_is
+from dualtta.data.images import describe_failure, existing_folder
 from dualtta.data.published import CIFAR10, CORRUPTIONS, SEVERITIES
 
 BATCHES = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
@@ -19,7 +19,7 @@ FOLDER = "cifar-10-batches-py"
 
 
 class Cifar10(ArrayDataset):
-    """CIFAR-10: 60,000 images of 32 x 32 in ten classes; train or test."""
+    """CIFAR-10: 60,000 images of 32 x 32 in ten classes. `split`: train or test."""
 
     name = "cifar10"
 
@@ -34,7 +34,7 @@ class Cifar10(ArrayDataset):
         return {**super().about(), "split": self.split}
 
 
-ONE = 10_000  # images of a severity, as published
+SEVERITY_SIZE = 10_000  # images of one severity, as published
 
 
 class PublishedCifar10C(Dataset):
@@ -47,9 +47,9 @@ class PublishedCifar10C(Dataset):
         self.size = labels.size // len(SEVERITIES)
         if labels.ndim != 1:
             raise ValueError(f"{root / 'labels.npy'} must be a list of labels, not of shape {labels.shape}")
-        if labels.size == ONE and not np.array_equal(labels, np.tile(labels[: self.size], len(SEVERITIES))):
-            # a copy cut down to one severity, whose rows would be taken for those of all
-            raise ValueError(f"{root} holds {ONE:,} labels, those of one severity: the published files hold all five")
+        if labels.size == SEVERITY_SIZE and not np.array_equal(labels, np.tile(labels[: self.size], len(SEVERITIES))):
+            # a copy of one severity only, whose rows would be attributed to all five
+            raise ValueError(f"{root} holds {SEVERITY_SIZE:,} labels, those of one severity: the published files hold all five")
         self.arrays = [self._read(root / f"{name}.npy", len(labels)) for name in corruptions]
         self.starts = [(severity - 1) * self.size for severity in severities]
         pairs = [(array, start) for array in range(len(self.arrays)) for start in self.starts]
@@ -83,16 +83,16 @@ def cifar10_c(
     seed: int = 2024,
     frost: str | Path | None = None,
 ) -> Dataset:
-    """CIFAR-10-C: 15 corruptions of CIFAR-10's test images, from its authors' files or drawn as they are needed."""
+    """CIFAR-10-C: 15 corruptions of CIFAR-10's test images, from the published files or generated on access."""
     root = existing_folder(root)
-    corruption_domains(corruptions, severities)  # refuses unknown names before anything is read
+    corruption_domains(corruptions, severities)  # raises on unknown names before any file is read
     if (root / "labels.npy").is_file():
         return PublishedCifar10C(root, corruptions, severities)
     return Corrupted(Cifar10(root), corruptions, severities, seed=seed, frost=frost, name="cifar10_c")
 
 
 def read_cifar10(root: Path, split: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Images (N, 32, 32, 3) and labels of `cifar10.npz`, or of the folder that torchvision unpacks."""
+    """Images (N, 32, 32, 3) and labels from `cifar10.npz`, or from the folder that torchvision unpacks."""
     if (root / "cifar10.npz").is_file():
         images, labels = read_npz(root / "cifar10.npz", f"x_{split}", f"y_{split}")
         return images, labels.reshape(-1)
@@ -104,7 +104,7 @@ def read_cifar10(root: Path, split: str) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 class _Array:
-    """Stands in for a numpy array while a pickle is read: keeps what it is told and does nothing."""
+    """Placeholder for a numpy array in a pickle: stores the pickled state without interpreting it."""
 
     state: tuple[Any, ...] = ()
 
@@ -115,7 +115,7 @@ class _Array:
         self.state = state
 
     def pixels(self) -> NDArray[np.uint8]:
-        """The array, where it is one of bytes."""
+        """The array; a ValueError where it does not hold bytes."""
         _, shape, kind, fortran, raw = self.state
         if kind.about[0] not in ("u1", b"u1") or not isinstance(raw, bytes):
             raise ValueError(f"its images are {kind.about[0]}, not bytes")
@@ -123,18 +123,18 @@ class _Array:
 
 
 class PlainUnpickler(pickle.Unpickler):
-    """Reads what CIFAR's batches consist of and runs none of it: numpy's own builders crash on damaged state."""
+    """Reads CIFAR's batches without executing anything from them; numpy's own builders crash on damaged state."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) == ("_codecs", "encode"):  # how Python 3 writes bytes for Python 2
+        if (module, name) == ("_codecs", "encode"):  # how Python 3 pickles bytes for Python 2
             return lambda text, _: text.encode("latin1")
         if module.split(".")[0] != "numpy" or name not in ("_reconstruct", "ndarray", "dtype"):
-            raise ValueError(f"it wants to run {module}.{name}, which no CIFAR batch does: do not trust this file")
+            raise ValueError(f"it calls {module}.{name}, which no CIFAR batch does: do not trust this file")
         return _Array
 
 
 def read_batch(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
-    """One of CIFAR-10's own batch files."""
+    """Images and labels of one published batch file."""
     if not path.is_file():
         raise ValueError(f"{path.parent} lacks {path.name}")
     try:
@@ -145,5 +145,5 @@ def read_batch(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
             raise ValueError(f"its images are {data.shape}, not {(len(labels), 3072)}")
         return data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), labels
     except Exception as error:  # a damaged pickle may raise anything
-        words = what_is(path, error)
-        raise ValueError(f"{path}: {f'no CIFAR-10 batch ({error})' if words == 'not an image' else words}") from error
+        reason = describe_failure(path, error)
+        raise ValueError(f"{path}: {f'no CIFAR-10 batch ({error})' if reason == 'not an image' else reason}") from error

@@ -1,4 +1,4 @@
-"""Any dataset under corruption, drawn as its images are asked for: image 17 is the same whatever was asked before it."""
+"""Any dataset under corruptions, generated on access. An image does not depend on which images were read before."""
 
 import zlib
 from collections.abc import Callable, Sequence
@@ -15,7 +15,16 @@ Corrupt = Callable[[Pixels, str, int, np.random.RandomState], Pixels]
 
 
 class Corrupted(Dataset):
-    """Every image of a dataset under every corruption and severity: the corruptions are the domains, one after the other."""
+    """Every image of a dataset under every corruption and severity; each pair is a domain.
+
+    Args:
+        base: The dataset to corrupt.
+        seed: Of the corruptions' random draws.
+        frost: A folder of frost textures; see `find_frost`.
+        prepare: Turns an image of `base` into the bytes (H, W, 3) that are corrupted.
+        corrupt: Replaces the built-in corruptions: (image, corruption, severity, generator) -> image.
+        name: The name in records; by default that of `base`.
+    """
 
     def __init__(
         self,
@@ -32,7 +41,7 @@ class Corrupted(Dataset):
         self.base, self.seed, self.prepare, self.frost = base, seed, prepare, frost
         self.name = name or base.name
         self.pairs = [(corruption, severity) for corruption in corruptions for severity in severities]
-        self.own = corrupt  # the toolkit's own corruptions where None: they bring OpenCV with them, so they are imported late
+        self.own = corrupt  # None: the built-in corruptions, imported on first use because they import OpenCV
         domains = corruption_domains(corruptions, severities, known=CORRUPTIONS if corrupt is None else corruptions)
         times = len(self.pairs)
         super().__init__(
@@ -67,7 +76,7 @@ class Corrupted(Dataset):
         return {**super().about(), **drawn}
 
     def _frost_origin(self) -> str | None:
-        """Whose textures the frost has: with drawn ones, a number is not to be compared with the published."""
+        """The origin of the frost textures; results with generated ones are not comparable with published ones."""
         if self.own is not None or all(corruption != "frost" for corruption, _ in self.pairs):
             return None
         from dualtta.data.corruptions import find_frost
@@ -78,7 +87,7 @@ class Corrupted(Dataset):
 def corruption_domains(
     corruptions: Sequence[str], severities: Sequence[int], known: Sequence[str] = CORRUPTIONS
 ) -> tuple[str, ...]:
-    """The domains' names: a corruption's own, with the severity where there are several.
+    """The names of the domains: the corruption, with the severity where there are several severities.
 
     >>> corruption_domains(["fog"], [5]), corruption_domains(["fog"], [1, 5])
     (('fog',), ('fog_1', 'fog_5'))
@@ -91,5 +100,5 @@ def corruption_domains(
             raise ValueError(f"a severity is 1, 2, 3, 4 or 5, not {severity!r}")
     if not corruptions or not severities:
         raise ValueError("name at least one corruption and one severity")
-    alone = len(severities) == 1
-    return tuple(name if alone else f"{name}_{severity}" for name in corruptions for severity in severities)
+    single = len(severities) == 1
+    return tuple(name if single else f"{name}_{severity}" for name in corruptions for severity in severities)

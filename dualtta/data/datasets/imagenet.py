@@ -1,4 +1,4 @@
-"""ImageNet's validation images, and ImageNet-C (https://arxiv.org/abs/1903.12261) from disk or drawn from them."""
+"""ImageNet's validation images, and ImageNet-C (https://arxiv.org/abs/1903.12261) from disk or generated from them."""
 
 import os
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from dualtta.data.published import CORRUPTIONS, KINDS, class_names, wnids
 
 
 class ImageNet(FileDataset):
-    """ImageNet's validation images, in one folder a class, named by WordNet id or by class index."""
+    """ImageNet's validation images, one folder per class, named by WordNet id or by class index."""
 
     name = "imagenet"
 
@@ -26,7 +26,7 @@ class ImageNet(FileDataset):
 
 
 class PublishedImageNetC(FileDataset):
-    """ImageNet-C from its authors' files, `<corruption>/<severity>/<class>/`, below noise, blur, weather and digital or not."""
+    """The published ImageNet-C: `<corruption>/<severity>/<class>/`, perhaps in folders noise, blur, weather, digital."""
 
     name = "imagenet_c"
 
@@ -53,16 +53,16 @@ def imagenet_c(
     seed: int = 2024,
     frost: str | Path | None = None,
 ) -> Dataset:
-    """ImageNet-C: 15 corruptions of the validation images, from its authors' files or drawn as they are needed."""
+    """ImageNet-C: 15 corruptions of the validation images, from the published files or generated on access."""
     root = existing_folder(root)
-    corruption_domains(corruptions, severities)  # refuses unknown names before anything is read
+    corruption_domains(corruptions, severities)  # raises on unknown names before any file is read
     if any(corruption_home(root, name).is_dir() for name in CORRUPTIONS):
         return PublishedImageNetC(root, corruptions, severities)
     return Corrupted(ImageNet(root), corruptions, severities, seed=seed, frost=frost, prepare=as_published, name="imagenet_c")
 
 
 def as_published(image: Picture) -> Pixels:
-    """ImageNet-C's authors corrupt the central 224 of an image whose shorter side is 256."""
+    """The image that ImageNet-C corrupts: the central 224 x 224 of an image whose shorter side is 256."""
     return np.asarray(fit(image, size=224, crop=0.875, interpolation=Image.Resampling.BILINEAR))
 
 
@@ -76,34 +76,34 @@ def labelled_files(root: Path, home: Path) -> tuple[list[str], list[int]]:
         files += [os.path.join(home.relative_to(root), folder, image) for image in images]
         labels += [label] * len(images)
     if not files:
-        raise ValueError(f"{home} holds no images; there must be one folder a class, n01440764 or 0 to 999, with images in it")
+        raise ValueError(f"{home} holds no images; there must be one folder per class, named n01440764, ... or 0 to 999")
     return files, labels
 
 
 def class_numbers(home: Path) -> dict[str, int]:
-    """The class of each folder: by its WordNet id, or by its number. A part of the classes keeps its numbers."""
+    """The class of each folder, by its WordNet id or its number. With a subset of the classes the numbers stay the same."""
     known = {wnid: number for number, wnid in enumerate(wnids())}
     numbers = {name: int(name) if name.isdecimal() else known.get(name, -1) for name in folders_of(home)}
     wrong = [name for name, number in numbers.items() if not 0 <= number < len(known)]
     if wrong:
         named = "n01440764, ... or 0 to 999"
-        raise ValueError(f"{home} has folders of no ImageNet class: {', '.join(wrong[:5])}; classes are named {named}")
+        raise ValueError(f"{home} has folders that are no ImageNet class: {', '.join(wrong[:5])}; classes are named {named}")
     return numbers
 
 
 def corruption_home(root: Path, name: str) -> Path:
-    """Where a corruption lies: in the folder itself, or below its kind."""
-    places = [root / name, *(root / kind / name for kind in KINDS)]
-    return next((place for place in places if place.is_dir()), places[0])
+    """The folder of a corruption: in the dataset's folder, or below the folder of its kind."""
+    homes = [root / name, *(root / kind / name for kind in KINDS)]
+    return next((home for home in homes if home.is_dir()), homes[0])
 
 
 def validation_home(root: Path) -> Path:
-    """The folder itself, or its `val` where it is the folder of the whole set."""
+    """The folder itself, or its subfolder `val` where it holds the whole dataset."""
     return root / "val" if (root / "val").is_dir() and not looks_like_classes(root) else root
 
 
 def looks_like_classes(root: Path) -> bool:
-    """Whether all folders here are named as ImageNet's classes are."""
+    """Whether all subfolders are named like ImageNet's classes."""
     names = folders_of(root)
     known = set(wnids())
     return bool(names) and all(name in known or (name.isdecimal() and int(name) < len(known)) for name in names)

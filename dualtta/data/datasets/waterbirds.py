@@ -1,4 +1,4 @@
-"""Waterbirds: birds pasted on backgrounds that go with their kind, mostly (https://arxiv.org/abs/1911.08731)."""
+"""Waterbirds: birds on backgrounds that mostly match their kind (https://arxiv.org/abs/1911.08731)."""
 
 import csv
 from pathlib import Path, PurePosixPath
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dualtta.data.datasets.base import FileDataset
-from dualtta.data.images import existing_folder, what_is
+from dualtta.data.images import describe_failure, existing_folder
 from dualtta.data.published import WATERBIRDS
 
 SPLITS = ("train", "val", "test")  # 0, 1, 2 in metadata.csv
@@ -16,7 +16,7 @@ COLUMNS = ("img_filename", "y", "split", "place")
 
 
 class Waterbirds(FileDataset):
-    """Waterbirds: land and water birds, before land or water; the background misleads for the small groups."""
+    """Waterbirds: land and water birds in front of land or water. The background misleads in the small groups."""
 
     name = "waterbirds"
 
@@ -46,7 +46,7 @@ class Waterbirds(FileDataset):
 
 
 def read_metadata(path: Path) -> list[tuple[str, int, int, int]]:
-    """Rows of file, y, split, place; a ValueError that names the line where one is off."""
+    """Rows (file, y, split, place); a ValueError names the first invalid line."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
@@ -54,10 +54,10 @@ def read_metadata(path: Path) -> list[tuple[str, int, int, int]]:
                 raise ValueError(f"it lacks the columns {', '.join(COLUMNS)}")
             return [_row(reader.line_num, row) for row in reader]
     except FileNotFoundError as error:
-        raise ValueError(f"{path.parent} lacks metadata.csv, which says what the images are") from error
+        raise ValueError(f"{path.parent} lacks metadata.csv, which lists the images") from error
     except (ValueError, csv.Error) as error:
-        known = what_is(path, error)
-        raise ValueError(f"{path}: {error if known == 'not an image' else known}") from error
+        reason = describe_failure(path, error)
+        raise ValueError(f"{path}: {error if reason == 'not an image' else reason}") from error
 
 
 def _row(line: int, row: dict[str, str]) -> tuple[str, int, int, int]:
@@ -66,5 +66,5 @@ def _row(line: int, row: dict[str, str]) -> tuple[str, int, int, int]:
     if numbers["y"] not in ("0", "1") or numbers["place"] not in ("0", "1") or numbers["split"] not in ("0", "1", "2"):
         raise ValueError(f"line {line}: y and place must be 0 or 1, split 0, 1 or 2, not {numbers}")
     if not name or PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts or "\0" in name:
-        raise ValueError(f"line {line}: {name!r} is no place below this folder")
+        raise ValueError(f"line {line}: {name!r} is no path below this folder")
     return name, int(numbers["y"]), int(numbers["split"]), int(numbers["place"])

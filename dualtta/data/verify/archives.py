@@ -1,4 +1,4 @@
-"""Zip and tar archives, surveyed whole before anything of them is written, and unpacked as plain files only."""
+"""Zip and tar archives: checked completely before anything is written, and unpacked as plain files only."""
 
 import bz2
 import gzip
@@ -14,11 +14,11 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from dualtta.data.images import what_is
+from dualtta.data.images import describe_failure
 
 SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
-RATIO = 200  # images and idx files pack to a fifth at best; what claims more than this is made to fill the disk
-SLACK = 64 * 2**20
+RATIO = 200  # images and idx files compress to a fifth at best; a higher ratio is an attempt to fill the disk
+TOLERANCE = 64 * 2**20
 MOST = 5_000_000  # files; ImageNet-C as a whole has 3,750,000
 CHUNK = 2**20
 PIECE = 2**24
@@ -26,12 +26,12 @@ JUNK = ("__MACOSX", ".DS_Store", "Thumbs.db")
 
 
 class Refused(ValueError):
-    """An archive that is not unpacked, and why."""
+    """An archive that is not unpacked; the message says why."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A file of an archive: where it goes, and how many bytes it claims. A link is unpacked as a copy of what it names."""
+    """A file of an archive: its path and its declared size. A link is unpacked as a copy of its target."""
 
     archive: Path
     path: PurePosixPath
@@ -41,20 +41,20 @@ class Entry:
 
 
 def survey(archive: Path) -> list[Entry]:
-    """Every file of an archive; Refused where any would be written outside, is no plain file, or claims too much."""
+    """Every file of an archive; Refused where one would be written outside the folder, is special, or is implausibly large."""
     with _reading(archive):
         entries: list[Entry] = []
-        total, limit = 0, RATIO * archive.stat().st_size + SLACK
+        total, limit = 0, RATIO * archive.stat().st_size + TOLERANCE
         for entry in _zip_entries(archive) if _is_zip(archive) else _tar_entries(archive):
             total += entry.size
             if total > limit or len(entries) >= MOST:
-                raise Refused(f"{archive} claims to hold far more than an archive of its size can: not unpacked")
+                raise Refused(f"{archive} declares far more data than an archive of its size can hold: not unpacked")
             entries.append(entry)
     return [entry for entry in entries if not _is_junk(entry.path)]
 
 
 def unpack(entries: Iterable[Entry], folder: Path) -> None:
-    """Write the files of surveyed archives, in the archives' order, then the copies that links stand for."""
+    """Write the files of surveyed archives in the archives' order, then the copies for links."""
     links = []
     for archive, members in groupby(entries, lambda entry: entry.archive):
         with _reading(archive), _open(archive) as read:
@@ -71,7 +71,7 @@ def unpack(entries: Iterable[Entry], folder: Path) -> None:
 
 
 def safe_path(archive: Path, name: str) -> PurePosixPath:
-    """Where a member goes, below the folder it is unpacked to; Refused where that would be elsewhere.
+    """The path of a member, relative to the folder it is unpacked to; Refused where it would be outside.
 
     >>> safe_path(Path("a.zip"), "./photo//dog/1.jpg")
     PurePosixPath('photo/dog/1.jpg')
@@ -80,7 +80,7 @@ def safe_path(archive: Path, name: str) -> PurePosixPath:
     ...
     dualtta.data.verify.archives.Refused: a.zip would write outside its folder, to 'photo/../../1.jpg': not unpacked
     """
-    path = PurePosixPath(name.replace("\\", "/"))  # Windows' separator, whatever wrote it
+    path = PurePosixPath(name.replace("\\", "/"))  # some archives use Windows' separator
     if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", name) or "\0" in name:
         raise Refused(f"{archive} would write outside its folder, to {name!r}: not unpacked")
     return path
@@ -115,25 +115,31 @@ def _tar_entries(archive: Path) -> Iterator[Entry]:
                 raise Refused(f"{archive} holds a device or another special file, {info.name!r}: not unpacked")
         _check_end(file)
     for entry in links:
-        if entry.link not in files:  # of the plain files only: no chains, no folders
-            raise Refused(f"{archive} holds a link to elsewhere, {entry.info.name!r} to {entry.info.linkname!r}: not unpacked")
+        if entry.link not in files:  # links to plain files only: no chains, no folders
+            raise Refused(
+                f"{archive} holds a link to a file outside, {entry.info.name!r} to {entry.info.linkname!r}: not unpacked"
+            )
         yield entry
 
 
 def _link(archive: Path, info: tarfile.TarInfo, base: PurePosixPath) -> PurePosixPath:
-    """What a link names, `..` worked out; Refused where that is outside."""
+    """The target of a link, with `..` resolved; Refused where it is outside the folder."""
     parts: list[str] = list(base.parts)
     if info.linkname.startswith(("/", "\\")):
-        raise Refused(f"{archive} holds a link to elsewhere, {info.name!r} to {info.linkname!r}: not unpacked")
+        raise _outside(archive, info)
     for part in PurePosixPath(info.linkname).parts:
         if part == ".." and not parts:
-            raise Refused(f"{archive} holds a link to elsewhere, {info.name!r} to {info.linkname!r}: not unpacked")
+            raise _outside(archive, info)
         parts = parts[:-1] if part == ".." else [*parts, part]
     return PurePosixPath(*parts)
 
 
+def _outside(archive: Path, info: tarfile.TarInfo) -> Refused:
+    return Refused(f"{archive} holds a link to a file outside, {info.name!r} to {info.linkname!r}: not unpacked")
+
+
 def _check_end(file: tarfile.TarFile) -> None:
-    """tarfile takes a damaged header for the end of the archive; only zeros are one."""
+    """Check that the archive ends with a block of zeros: tarfile also stops at a damaged header."""
     assert file.fileobj is not None
     file.fileobj.seek(file.offset)
     block = file.fileobj.read(tarfile.BLOCKSIZE)
@@ -175,7 +181,7 @@ def _open(archive: Path) -> Iterator[Callable[[Any], Any]]:
 
 
 class _Guarded:
-    """A stream that refuses to be read in one piece: tarfile does so with names, which can claim to be gigabytes long."""
+    """A stream that limits the size of one read: tarfile reads names at once, and they can be declared gigabytes long."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self.seek, self.tell, self._read = stream.seek, stream.tell, stream.read
@@ -197,7 +203,7 @@ def _open_tar(archive: Path) -> Iterator[tarfile.TarFile]:
 
 
 def _write(source: IO[bytes], target: Path, size: int) -> None:
-    """Write a new file of exactly as many bytes as were claimed."""
+    """Write a new file of exactly the declared size."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("xb") as out:
         left = size
@@ -208,7 +214,7 @@ def _write(source: IO[bytes], target: Path, size: int) -> None:
             out.write(data)
             left -= len(data)
     if source.read(1):
-        raise ValueError("a file is longer than it claims")
+        raise ValueError("a file is longer than declared")
 
 
 @contextmanager
@@ -218,15 +224,15 @@ def _reading(archive: Path) -> Iterator[None]:
     except Refused:
         raise
     except OSError as error:
-        if error.errno is not None:  # of the disk, not of the archive
+        if error.errno is not None:  # an error of the disk, not of the archive
             raise
-        raise Refused(f"{archive}: {_what_is_wrong(archive, error)}") from error
-    except Exception as error:  # decoders raise anything at damaged data: BadZipFile, ReadError, zlib.error, EOFError, ...
-        raise Refused(f"{archive}: {_what_is_wrong(archive, error)}") from error
+        raise Refused(f"{archive}: {_reason(archive, error)}") from error
+    except Exception as error:  # on damaged data decoders raise BadZipFile, ReadError, zlib.error, EOFError, ...
+        raise Refused(f"{archive}: {_reason(archive, error)}") from error
 
 
-def _what_is_wrong(archive: Path, error: Exception) -> str:
-    words = what_is(archive, error)
+def _reason(archive: Path, error: Exception) -> str:
+    words = describe_failure(archive, error)
     if words in ("not an image", "a zip archive", "a gzip archive") or words.startswith("a damaged"):
         why = str(error).splitlines()[0].rstrip(":") if str(error) else type(error).__name__
         return f"no archive that can be read, or a damaged one ({why}): download it again"

@@ -1,4 +1,4 @@
-"""Does a folder hold the dataset it should, whole and readable? Reads, never writes."""
+"""Whether a folder holds a complete and readable dataset. Only reads."""
 
 import os
 import warnings
@@ -14,13 +14,13 @@ from dualtta.data.verify.counts import Problem, Tally, compare
 from dualtta.data.verify.recognise import Found, recognise
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
-BLOCK = 64  # images a thread opens at a time
+BLOCK = 64  # images per task of a thread
 Progress = Callable[[list[Any]], Iterable[Any]]
 
 
 @dataclass(frozen=True)
 class Report:
-    """What one dataset on disk is like, beside what is published, and what to do about it."""
+    """One dataset on disk: its counts and the published ones, its problems, and the next step."""
 
     dataset: str
     title: str
@@ -43,16 +43,16 @@ class Report:
 
 
 def check_folder(root: str | Path, progress: Progress = iter) -> list[Report]:
-    """A report on every dataset that the folder holds; a ValueError where it holds none."""
+    """A report on every dataset in the folder; a ValueError where there is none."""
     root = existing_folder(root)
     found = recognise(root)
     if not found:
-        raise ValueError(f"no dataset is recognised in {root}: {_what_instead(root)}")
+        raise ValueError(f"no dataset is recognised in {root}: {_content(root)}")
     return [check(one, progress) for one in found]
 
 
 def check(found: Found, progress: Progress = iter) -> Report:
-    """Open all parts of a dataset and every image, and hold the counts against the published ones."""
+    """Open all parts of a dataset and every image, and compare the counts with the published ones."""
     published = found.layout.published
     parts: list[Dataset] = []
     problems: list[Problem] = []
@@ -63,7 +63,7 @@ def check(found: Found, progress: Progress = iter) -> Report:
             problems.append(Problem(str(found.root), str(error)))
     tally = Tally.of(parts)
     notes: list[str] = []
-    if published is not None and not (problems and not parts):  # where nothing opens, everything is missing: said already
+    if published is not None and not (problems and not parts):  # where nothing opens, that is already reported
         counted, notes = compare(found.root, published, tally)
         problems += counted
     problems += [problem for part in parts if isinstance(part, FileDataset) for problem in unreadable(part, progress)]
@@ -83,9 +83,9 @@ def check(found: Found, progress: Progress = iter) -> Report:
 
 
 def unreadable(data: FileDataset, progress: Progress) -> list[Problem]:
-    """The images that do not open, each with what it is instead. Decoders let other threads run, so threads will do."""
+    """The images that cannot be opened, with the reason. In threads: decoders release the interpreter lock."""
 
-    def look(block: range) -> list[Problem]:
+    def open_all(block: range) -> list[Problem]:
         found = []
         for index in block:
             try:
@@ -97,12 +97,12 @@ def unreadable(data: FileDataset, progress: Progress) -> list[Problem]:
 
     blocks = [range(start, min(start + BLOCK, len(data))) for start in range(0, len(data), BLOCK)]
     with ThreadPoolExecutor(os.cpu_count()) as pool, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of odd metadata, which we do not use
-        running = [pool.submit(look, block) for block in blocks]
+        warnings.simplefilter("ignore")  # about metadata, which is not used
+        running = [pool.submit(open_all, block) for block in blocks]
         try:
             return [problem for future in progress(running) for problem in future.result()]
         except BaseException:
-            pool.shutdown(cancel_futures=True)  # an interrupt must not wait for a million images
+            pool.shutdown(cancel_futures=True)  # do not finish the other images after an interrupt
             raise
 
 
@@ -114,17 +114,17 @@ def what_to_do(found: Found, problems: list[Problem]) -> str:
     if any("git lfs" in problem.what for problem in problems):
         return f"run `git lfs pull` where {found.root} was cloned, then check again"
     if any("rename it" in problem.what for problem in problems):
-        return "rename the folders as said above, then check again"
+        return "rename the folders as listed above, then check again"
     if all(problem.file for problem in problems):
         return f"replace the {len(problems)} file{'s'[: len(problems) > 1]} named above{source}, then check again"
-    return f"the copy is not whole: get it again{source}, unpack it with `dualtta data prepare`, then check again"
+    return f"the copy is incomplete: download it again{source}, unpack it with `dualtta data prepare`, then check again"
 
 
-def _what_instead(root: Path) -> str:
+def _content(root: Path) -> str:
     names = sorted(entry.name for entry in root.iterdir())
     packed = [name for name in names if name.lower().endswith(ARCHIVES)]
     if packed:
         return f"it holds archives ({', '.join(packed[:3])}); unpack them with `dualtta data prepare {root} DST`"
     if any(is_image(name) for name in names):
-        return "its images lie in no folder; there must be one folder a class, or domain/class/image"
+        return "its images are in no folder; there must be one folder per class, or domain/class/image"
     return f"it holds {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}" if names else "it is empty"

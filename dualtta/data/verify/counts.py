@@ -1,4 +1,4 @@
-"""What is on disk, held against what is published."""
+"""The number of images on disk, compared with the published numbers."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ Counts = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong, and where; `file` tells a file that does not open from something that is not there."""
+    """What is wrong, and where. `file`: a file cannot be opened, as opposed to something that is missing."""
 
     path: str
     what: str
@@ -25,7 +25,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Tally:
-    """Images of each (domain, class), of each domain, and of each group (by domain, where there are several)."""
+    """Numbers of images of each (domain, class), each domain and each group (per domain where there are several)."""
 
     cells: Mapping[tuple[str, str], int]
     domains: Counts
@@ -49,10 +49,10 @@ class Tally:
 
 
 def compare(root: Path, published: Published, tally: Tally) -> tuple[list[Problem], list[str]]:
-    """Problems, and notes on what is less than published by choice: a severity left out, equally many images of every class."""
+    """Problems, and notes on a deliberate subset: a severity left out, or equally many images of every class."""
     left_out = severities_left_out(published, tally)
     problems = [*wrong_domains(root, published, tally, left_out), *wrong_classes(root, published, tally)]
-    notes = [f"severity {severity} is not here" for severity in sorted(left_out)]
+    notes = [f"severity {severity} is not included" for severity in sorted(left_out)]
     subset = not problems and len(set(tally.cells.values())) == 1
     counts = {**tally.domains, **tally.groups}
     fewer = 0
@@ -69,7 +69,7 @@ def compare(root: Path, published: Published, tally: Tally) -> tuple[list[Proble
 
 
 def severities_left_out(published: Published, tally: Tally) -> set[str]:
-    """Severities of which no corruption is there: most people keep only the fifth."""
+    """Severities that no corruption has: many copies hold only the fifth."""
     wanted, here = ({name.rpartition("_")[2] for name in names} for names in (published.domains, tally.domains))
     return {severity for severity in wanted - here if severity.isdecimal()} if here else set()
 
@@ -84,7 +84,7 @@ def wrong_domains(root: Path, published: Published, tally: Tally, left_out: set[
 
 
 def wrong_classes(root: Path, published: Published, tally: Tally) -> Iterator[Problem]:
-    """A class that a domain lacks, and one that is none."""
+    """Classes that a domain lacks, and folders that are no class."""
     known = set(published.classes)
     for name in sorted({name for _, name in tally.cells} - known):
         yield Problem(str(root), f"not a class of {published.title}: {name}")
@@ -96,7 +96,7 @@ def wrong_classes(root: Path, published: Published, tally: Tally) -> Iterator[Pr
 
 
 def rename(name: str, published: Published) -> str:
-    """The way out for a domain under a slightly different name, `Real_World` for `Real World`."""
+    """The advice for a domain with a slightly different name, such as `Real_World` for `Real World`."""
     plain = {"".join(filter(str.isalnum, known)).lower(): known for known in published.domains}
     match = plain.get("".join(filter(str.isalnum, name)).lower())
     return f"rename it to {match!r}" if match else nearest(name, published.domains)

@@ -1,7 +1,7 @@
-"""From what people have, archives as published and files as downloaded, to folders that the datasets are read from.
+"""From published archives and downloaded files to the folders that the datasets are read from.
 
-Everything is made in a hidden folder beside the destination and renamed into place at the end: an interrupted run leaves no
-half-made dataset, and nothing that was there is written over.
+The dataset is made in a hidden folder beside the destination and renamed at the end: an interrupted run leaves no incomplete
+dataset, and existing files are not overwritten.
 """
 
 import os
@@ -24,7 +24,7 @@ Progress = Callable[[list[Any]], Iterable[Any]]
 
 
 def prepare(src: str | Path, dst: str | Path, progress: Progress = iter) -> list[Found]:
-    """Make `dst` of an archive, of a folder of archives, or of MNIST's files; returns the datasets that it now holds."""
+    """Make the folder `dst` from an archive, a folder of archives, or MNIST's files; returns the datasets that it now holds."""
     src, dst = Path(src).expanduser(), Path(dst).expanduser()
     archives = _archives(src)
     _check_destination(dst)
@@ -50,7 +50,7 @@ def prepare(src: str | Path, dst: str | Path, progress: Progress = iter) -> list
 
 
 def _archives(src: Path) -> list[Path]:
-    """The archives to unpack; none where `src` holds MNIST's files themselves."""
+    """The archives to unpack; none where `src` holds MNIST's files directly."""
     if src.is_file():
         return [src]
     if not src.is_dir():
@@ -63,7 +63,7 @@ def _archives(src: Path) -> list[Path]:
         raise ValueError(f"{src} holds neither an archive ({', '.join(SUFFIXES[:3])}, ...) nor a dataset that is recognised")
     if all(one.layout is not MNIST or _is_unpacked(one.root) for one in found):
         titles = ", ".join(one.layout.published.title if one.layout.published else one.layout.name for one in found)
-        raise ValueError(f"{src} is in its layout already ({titles}): use it as it is, or `dualtta data check {src}`")
+        raise ValueError(f"{src} has the right layout already ({titles}): use it as it is, or `dualtta data check {src}`")
     return []
 
 
@@ -75,16 +75,16 @@ def _check_destination(dst: Path) -> None:
     if not dst.parent.is_dir():
         raise ValueError(f"there is no folder {dst.parent} to make {dst.name} in")
     if dst.is_symlink() or (dst.exists() and not (dst.is_dir() and not any(dst.iterdir()))):
-        raise ValueError(f"{dst} is there already and is not written over: name another folder")
-    if dst.is_dir() and (dst.samefile(os.curdir) or os.path.ismount(dst)):  # a rename cannot put another in its place
-        raise ValueError(f"{dst} is the folder you are in, or where a disk is mounted: name a folder to make in it")
+        raise ValueError(f"{dst} exists already and is not overwritten: name another folder")
+    if dst.is_dir() and (dst.samefile(os.curdir) or os.path.ismount(dst)):  # a rename cannot replace it
+        raise ValueError(f"{dst} is the current folder or a mount point: name a folder to make in it")
 
 
 def _check_space(dst: Path, size: int) -> None:
     free = shutil.disk_usage(dst.parent).free
     if size + RESERVE > free:
         needed, there = f"{size / 2**30:.1f} GiB", f"{free / 2**30:.1f} GiB"
-        raise ValueError(f"{needed} are to be unpacked and {there} are free: make room, or name a folder elsewhere")
+        raise ValueError(f"{needed} are needed and {there} are free: make room, or name a folder on another disk")
 
 
 def _arrange(found: Found, made: Path) -> None:
@@ -97,7 +97,7 @@ def _move(root: Path, made: Path) -> None:
 
 
 def _arrange_mnist(root: Path, made: Path) -> None:
-    """The idx files, unpacked, under the names and in the folder that torchvision looks for."""
+    """The idx files, uncompressed, under the names and in the folder that torchvision expects."""
     home = made / "MNIST" / "raw"
     home.mkdir(parents=True)
     for name in IDX:
@@ -106,7 +106,7 @@ def _arrange_mnist(root: Path, made: Path) -> None:
         except ValueError:
             if name in IDX[:2]:
                 raise
-            continue  # the test part is not needed for ColoredMNIST
+            continue  # ColoredMNIST does not need the test part
         array = read_idx(path)
         with (home / name).open("wb") as file:
             file.write(struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape))
@@ -114,7 +114,7 @@ def _arrange_mnist(root: Path, made: Path) -> None:
 
 
 def _arrange_cifar10(root: Path, made: Path) -> None:
-    """Only what is CIFAR's: other datasets may lie beside it."""
+    """Only CIFAR's files: there may be other datasets in the folder."""
     made.mkdir()
     home = root if root.name == FOLDER else root / FOLDER
     if (root / "cifar10.npz").is_file():
@@ -129,5 +129,5 @@ ARRANGE: dict[str, Callable[[Path, Path], None]] = {"colored_mnist": _arrange_mn
 def _holds(entries: list[Entry]) -> str:
     tops = sorted({entry.path.parts[0] for entry in entries})
     flat = bool(entries) and all(len(entry.path.parts) == 1 for entry in entries)
-    advice = "images must lie in one folder a class" if flat else "its folders are not those of a known dataset"
+    advice = "there must be one folder per class" if flat else "its folders are not those of a known dataset"
     return f"it holds {', '.join(tops[:5]) or 'nothing'}{', ...' if len(tops) > 5 else ''}: {advice}"

@@ -1,4 +1,4 @@
-"""Which dataset a folder holds: by its layout, whatever the folder is called."""
+"""Which dataset a folder holds, recognised by its layout; the folder's name does not matter."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,49 +27,51 @@ from dualtta.data.published import (
     wnids,
 )
 
-DEEP = 3  # how far below a folder to look: archives often wrap their content once or twice
-Parts = list[Callable[[], Dataset]]  # each opened on its own: one that does not open must not hide the others
-MANY = 60  # a folder with more folders than this is a folder of classes, not of datasets
+DEPTH = 3  # levels of subfolders to search: archives often wrap their content once or twice
+Parts = list[Callable[[], Dataset]]  # opened separately, so that the others are checked where one cannot be opened
+MOST_FOLDERS = 60  # a folder with more subfolders holds classes, not datasets
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A dataset's shape on disk. `parts` are all there is of it: all splits, all severities."""
+    """A dataset's layout on disk. `parts` opens all of it: all splits, all severities."""
 
     name: str
     published: Published | None
     fits: Callable[[Path], bool]
     parts: Callable[[Path], "Parts"]
-    shares: bool = False  # lies beside other datasets, as MNIST/raw and cifar10.npz do
+    shares: bool = False  # other datasets may be in the same folder, as beside MNIST/raw and cifar10.npz
 
 
 @dataclass(frozen=True)
 class Found:
+    """A dataset that was recognised, and its folder."""
+
     layout: Layout
     root: Path
 
 
 def recognise(root: Path) -> list[Found]:
-    """The datasets in a folder, or in the folders below it; a folder of one's own only where nothing else is found."""
-    found = _search(root, DEEP)
+    """The datasets in a folder or its subfolders; a plain image folder only where no known dataset is found."""
+    found = _search(root, DEPTH)
     if not found and _is_tree(root):
         found = [Found(OWN, root)]
     return found
 
 
-def _search(root: Path, deep: int) -> list[Found]:
+def _search(root: Path, depth: int) -> list[Found]:
     here = [Found(layout, root) for layout in LAYOUTS if layout.fits(root)]
     whole = [found for found in here if not found.layout.shares]
     if whole:
         return whole[:1]
     names = folders_of(root)
-    below = names if deep and len(names) <= MANY else []
-    taken = {"MNIST", "raw", FOLDER} if here else set()
-    return here + [found for name in below if name not in taken for found in _search(root / name, deep - 1)]
+    below = names if depth and len(names) <= MOST_FOLDERS else []
+    claimed = {"MNIST", "raw", FOLDER} if here else set()
+    return here + [found for name in below if name not in claimed for found in _search(root / name, depth - 1)]
 
 
 def _named_tree(published: Published) -> Callable[[Path], bool]:
-    """Whether at least three folders are where the published ones would be: a copy may lack some."""
+    """Whether at least three class folders are where they should be: a copy may be incomplete."""
 
     def fits(root: Path) -> bool:
         present = set(folders_of(root)) & set(published.domains)
@@ -99,7 +101,7 @@ def _severities(root: Path) -> list[int]:
 
 
 def _is_imagenet(root: Path) -> bool:
-    """By WordNet ids, or by numbers that go beyond ten: ten folders 0 to 9 may be anybody's digits."""
+    """By WordNet ids, or by numbers above ten: ten folders 0 to 9 may be any dataset of digits."""
     names = folders_of(root)
     known = set(wnids())
     ids = sum(name in known for name in names)
@@ -127,7 +129,7 @@ def _imagenet_c_parts(root: Path) -> Parts:
 
 def _one_severity(root: Path, name: str, severity: int) -> Dataset:
     data = PublishedImageNetC(root, [name], [severity])
-    data.domains = (f"{name}_{severity}",)  # as it is called where there are several severities
+    data.domains = (f"{name}_{severity}",)  # the name it has where there are several severities
     return data
 
 

@@ -1,4 +1,4 @@
-"""What `dualtta data check` and `dualtta data prepare` print."""
+"""The output of `dualtta data check` and `dualtta data prepare`."""
 
 import json as jsonlib
 import signal
@@ -15,11 +15,11 @@ from dualtta.data.verify.prepare import prepare
 from dualtta.files import leftovers
 from dualtta.progress import track
 
-MANY = 20  # problems to print; --json has them all
+MOST = 20  # problems that are printed; --json lists all
 
 
 def show_check(path: str, json: bool) -> int:
-    """0 where all is well, 1 where there are problems."""
+    """Print a report on a folder; returns the exit code: 0, or 1 where there are problems."""
     reports = check_folder(path, lambda jobs: track(jobs, "opening images"))
     ok = all(report.ok for report in reports)
     if json:
@@ -38,29 +38,29 @@ def print_report(report: Report) -> None:
     out.print(f"[bold]{escape(report.title)}[/bold] ({report.dataset}) in {escape(report.path)}: {size}: {verdict}")
     counts = {**report.domains, **report.groups}
     table = Table("", "images", "published", header_style="bold", box=None)
-    for name in dict.fromkeys([*counts, *report.published]) if len(counts) <= MANY else []:
+    for name in dict.fromkeys([*counts, *report.published]) if len(counts) <= MOST else []:
         wanted = f"{report.published[name]:,}" if name in report.published else ""
         table.add_row(escape(name), f"{counts.get(name, 0):,}", wanted)
     if table.row_count:
         out.print(table)
-    for problem in report.problems[:MANY]:
+    for problem in report.problems[:MOST]:
         out.print(escape(_printable(f"  {problem.path}: {problem.what}")))
-    if len(report.problems) > MANY:
-        out.print(f"  and {len(report.problems) - MANY} more; --json names them all")
+    if len(report.problems) > MOST:
+        out.print(f"  and {len(report.problems) - MOST} more; --json lists all")
     for note in report.notes:
         out.print(escape(f"  note: {note}"))
     out.print(escape(f"  {report.todo}"))
 
 
 def _printable(text: str) -> str:
-    """A file's name may be no text at all."""
+    """File names may be bytes that are not text."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def show_prepare(src: str, dst: str) -> int:
-    """0, and what was made, where it was; a termination cleans up as an interrupt does."""
+    """Prepare a dataset and print where it is; returns the exit code. SIGTERM cleans up as Ctrl-C does."""
     for path in leftovers(Path(dst).expanduser()):
-        print(f"dualtta: {path} is left from a run that was killed: remove it", file=sys.stderr)
+        print(f"dualtta: {path} was left by a run that was killed: remove it", file=sys.stderr)
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         found = prepare(src, dst, lambda jobs: track(jobs, "unpacking"))
