@@ -226,7 +226,7 @@ def test_a_target_made_with_other_settings_is_refused(source, tmp_path):
     with pytest.raises(ValueError, match="made with size keep, not 224"):
         prepare(Recipe(source, recipe.target, FAST, (1,)))
     Image.new("RGB", (8, 8)).save(source / "another.png")
-    with pytest.raises(ValueError, match="begun with images 6, not 7"):
+    with pytest.raises(ValueError, match="made with images 6, not 7"):
         prepare(recipe)
     (source / "another.png").rename(source / "n00/img_0.png")
     assert written(recipe.target) == before
