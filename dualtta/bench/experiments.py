@@ -125,7 +125,6 @@ EXPERIMENTS: dict[str, Callable[[Options], Plan]] = {
     "cifar10-wild": cifar10_wild,
     "long": long,
 }
-plug_in(EXPERIMENTS, "experiment", callable)
 
 
 def plan_of(experiment: str, options: Options) -> Plan:
@@ -149,3 +148,6 @@ def without_effect(experiment: str, options: Options) -> list[str]:
     usual = {name: value for name, value in vars(DEFAULTS).items() if name not in unseen and value != getattr(options, name)}
     planned = keys(options)
     return [name for name, value in usual.items() if keys(dataclasses.replace(options, **{name: value})) == planned]
+
+
+plug_in(EXPERIMENTS, "experiment", callable)  # last: a plug-in may import whatever is above

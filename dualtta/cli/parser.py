@@ -109,7 +109,10 @@ def _add_commands(parser: "ArgumentParser", functions: Mapping[str, Command | Gr
 
 
 def _add_argument(command: "ArgumentParser", spec: inspect.Parameter, help: str) -> None:
-    """A flag for what defaults to False, several words for lists, an option for what has a default or is keyword-only."""
+    """A flag for what defaults to False, several words for lists, an option for what has a default or is keyword-only.
+
+    Others are positional; one of `str | None` may be left out.
+    """
     option = f"--{spec.name.replace('_', '-')}"
     if spec.default is False:
         command.add_argument(option, action="store_true", help=help)
@@ -121,6 +124,8 @@ def _add_argument(command: "ArgumentParser", spec: inspect.Parameter, help: str)
         command.add_argument(option, nargs="+", action="extend", default=[], metavar="KEY=VALUE", help=help)
     elif spec.default is not spec.empty:
         command.add_argument(option, type=spec.annotation, default=spec.default, help=help)
+    elif spec.annotation == (str | None):
+        command.add_argument(spec.name, nargs="?", type=str, help=help)
     elif spec.kind is spec.KEYWORD_ONLY:
         command.add_argument(option, type=spec.annotation, required=True, help=help)
     else:

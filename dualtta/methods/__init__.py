@@ -32,7 +32,6 @@ def _by_date(kind: type[Method]) -> tuple[bool, str, str]:
 
 
 METHODS: dict[str, type[Method]] = {kind.name: kind for kind in sorted(_own(), key=_by_date)}
-plug_in(METHODS, "method", lambda found: is_method(found) and bool(found()))  # its defaults are what `dualtta list` shows
 
 
 def make_method(method: str | Method | type[Method], *others: str, **hyperparameters: Any) -> Method:
@@ -87,3 +86,7 @@ def settings(method: Method) -> dict[str, Any]:
         key: {"view": value.name, **dataclasses.asdict(value)} if isinstance(value, View) else value  # type: ignore[call-overload]
         for key, value in values.items()
     }
+
+
+# last: a plug-in may import whatever is above
+plug_in(METHODS, "method", lambda found: is_method(found) and bool(found()))  # its defaults are what `dualtta list` shows

@@ -91,13 +91,19 @@ def sensitivity(options: Options) -> Plan:
 
 
 def sweep_lambda(options: Options) -> Plan:
-    """The trade-off coefficient from 0 to 2. Command: dualtta run sweep-lambda --root DATA --out results/lambda"""
+    """The trade-off coefficient from 0 to 2.
+
+    Command: dualtta run sweep-lambda --root DATA --out results/lambda
+    """
     setups = wanted(options, *BENCHMARKS)
     return [c for setup in setups for lam in (0.0, 0.25, 0.5, 1.0, 2.0) for c in setup.cells(["dualtta"], options, lam=lam)]
 
 
 def sweep_layer(options: Options) -> Plan:
-    """The style view at each stage of the ResNets. Command: dualtta run sweep-layer --root DATA --out results/layer"""
+    """The style view at each stage of the ResNets.
+
+    Command: dualtta run sweep-layer --root DATA --out results/layer
+    """
     setups, stages = wanted(options, *BENCHMARKS), ("layer1", "layer2", "layer3", "layer4")
     return [c for setup in setups for layer in stages for c in setup.cells(["dualtta"], options, layer=layer)]
 
