@@ -6,6 +6,7 @@ functions where they form a family (`layouts.pacs(root)`). Tests take it as an a
 other, and nothing is added to `sys.path`.
 """
 
+import json
 import signal
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,9 +14,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from grids import small_grid
 from PIL import Image
 
+from dualtta.bench.benchmarks import Options, Setup
 from dualtta.bench.run import run_plan
 from dualtta.bench.workspace import Workspace
 from dualtta.cli import main
@@ -25,8 +26,38 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell does for bac
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session")
+def small_grid():
+    """A function of options that returns six small cells."""
+
+    def cells(limit=96, **options):
+        setup = Setup("colored_digits", 2, "resnet_tiny", {"split": "test"}, {})
+        return setup.cells(("source", "tent", "dualtta"), Options(seeds=(1, 2), limit=limit, batch_size=32, **options))
+
+    return cells
+
+
+@pytest.fixture(scope="session")
+def content():
+    """A function of a grid's folder that returns the parts of its records which are the same in every run."""
+
+    def read(out):
+        found = {}
+        for path in sorted(out.glob("cells/*/*")):
+            if path.name == "cell.json":
+                about = json.loads(path.read_text())
+                del about["provenance"]
+                found[f"{path.parent.name}/{path.name}"] = json.dumps(about).encode()
+            elif path.name != "done":
+                found[f"{path.parent.name}/{path.name}"] = path.read_bytes()
+        return found
+
+    return read
+
+
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory) -> Path:
+def undisturbed(tmp_path_factory, small_grid) -> Path:
+    """The folder of the computed small grid."""
     out = tmp_path_factory.mktemp("undisturbed")
     result = run_plan(small_grid(), Workspace(out))
     assert result.computed == 6

