@@ -1,4 +1,4 @@
-"""How many images a second each corruption makes on one core, at 224 (severities 3 and 5) and at 32.
+"""Throughput of each corruption in images per second on one core, at 224 (severities 3 and 5) and at 32.
 
 python benchmarks/corruptions.py [--seconds 1] [--json]
 """
@@ -9,7 +9,7 @@ import os
 import time
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[variable] = "1"  # before numpy looks
+    os.environ[variable] = "1"  # before numpy is imported
 
 import cv2  # noqa: E402
 import numpy as np  # noqa: E402
@@ -17,18 +17,18 @@ from numpy.typing import NDArray  # noqa: E402
 
 from dualtta.data.corruptions import CORRUPTIONS, corrupt, find_frost, rng_for  # noqa: E402
 
-WANTED = 60  # images a second at 224
+REQUIRED = 60  # images per second at 224
 
 
 def scene(size: int) -> NDArray[np.uint8]:
-    """Smooth shapes under fine texture, with the whole range of brightness: shot noise is slow on bright images."""
+    """Smooth shapes with fine texture and the full range of brightness (shot noise is slow on bright images)."""
     rng = np.random.RandomState(0)
     coarse = cv2.resize(rng.uniform(0, 255, size=(7, 7, 3)), (size, size), interpolation=cv2.INTER_CUBIC)
     return np.asarray(np.clip(coarse + rng.normal(scale=12, size=(size, size, 3)), 0, 255), np.uint8)
 
 
 def rate(name: str, severity: int, size: int, seconds: float) -> float:
-    """Images a second; the first image, which fills caches, does not count."""
+    """Images per second, without the first image, which fills caches."""
     image, frost = scene(size), find_frost()
     corrupt(image, name, severity, rng_for(0, name, severity, 0), frost=frost)
     start, count = time.perf_counter(), 0
@@ -53,7 +53,7 @@ def main() -> None:
     for name, row in rates.items():
         print(f"{name:20}" + "".join(f"{value:17.0f}" for value in row.values()))
     slowest = min(min(row["224, severity 3"], row["224, severity 5"]) for row in rates.values())
-    print(f"slowest at 224: {slowest:.0f} images/s ({WANTED} wanted)")
+    print(f"slowest at 224: {slowest:.0f} images/s ({REQUIRED} required)")
 
 
 if __name__ == "__main__":

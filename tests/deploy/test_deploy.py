@@ -48,7 +48,7 @@ def photos(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory):
-    """A tiny net that looks at its input, saved as a person would save it."""
+    """The weights of a tiny network whose output depends on its input."""
     torch.manual_seed(0)
     model = MODELS["resnet_tiny"].build(10)
     with torch.no_grad():
@@ -100,7 +100,7 @@ def test_every_image_gets_a_row_in_sorted_order(undisturbed, photos):
     assert summary["updates"] > 3
 
 
-def test_unreadable_images_are_named_and_do_not_stop_the_rest(undisturbed):
+def test_unreadable_images_are_reported_and_the_others_predicted(undisturbed):
     out, done = undisturbed
     bad = {row["path"]: row for row in rows_of(out) if row["error"]}
     assert set(bad) == {"b/001.png", "b/small.png"}
@@ -188,8 +188,8 @@ def test_a_run_killed_at_random_moments_and_resumed_ends_with_the_same_files(pho
     assert same(out, undisturbed[0])
 
 
-def test_rows_that_no_state_has_seen_are_made_again(photos, weights, undisturbed, tmp_path):
-    """Killed between the rows of a batch and the state after it, at every place such a thing can happen."""
+def test_rows_after_the_last_state_are_made_again(photos, weights, undisturbed, tmp_path):
+    """Killed between writing the rows of a batch and saving the state, at every possible point."""
     whole = undisturbed[0].read_bytes()
     for stop in (1, 5, 15):
         out = tmp_path / f"{stop}.csv"
@@ -215,7 +215,7 @@ def _run(photos, weights, out, **options):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_ctrl_c_leaves_a_valid_csv_and_state_in_step(number, code, photos, weights, undisturbed, tmp_path):
+def test_ctrl_c_leaves_a_valid_csv_and_its_state(number, code, photos, weights, undisturbed, tmp_path):
     out = tmp_path / "p.csv"
     many = tmp_path / "many"  # enough images that the signal comes before the end
     for copy in range(6):
@@ -256,7 +256,7 @@ def test_a_finished_run_is_not_overwritten_and_resuming_it_changes_nothing(photo
         (["--method", "tent", "--set", "spare=0.0"], "tent has no setting"),
     ],
 )
-def test_a_run_is_not_gone_on_with_under_other_settings(change, says, photos, weights, undisturbed, capsys):
+def test_a_run_is_not_resumed_with_other_settings(change, says, photos, weights, undisturbed, capsys):
     out, _ = undisturbed
     before = out.read_bytes()
     assert main(arguments(photos, weights, out, "--resume", *change)) == 2
@@ -264,7 +264,7 @@ def test_a_run_is_not_gone_on_with_under_other_settings(change, says, photos, we
     assert out.read_bytes() == before
 
 
-def test_a_run_is_not_gone_on_with_over_other_images_other_weights_or_a_changed_csv(photos, weights, tmp_path):
+def test_a_run_is_not_resumed_with_other_images_weights_or_a_changed_csv(photos, weights, tmp_path):
     out = tmp_path / "p.csv"
     count = iter(range(1000))
     _run(photos, weights, out, stop=lambda: next(count) >= 2)
@@ -283,7 +283,7 @@ def test_a_run_is_not_gone_on_with_over_other_images_other_weights_or_a_changed_
         _run(photos, weights, out, resume=True)
 
 
-def test_resuming_never_removes_a_csv_of_somebody_else(photos, weights, tmp_path):
+def test_resuming_never_removes_another_csv(photos, weights, tmp_path):
     out = tmp_path / "p.csv"
     out.write_text("name,salary\n")
     with pytest.raises(ValueError, match="not a CSV file of predictions"):
@@ -344,7 +344,7 @@ def test_class_names_come_from_a_file_or_from_the_source_model(photos, weights, 
     assert "saved with class_names" in capsys.readouterr().err
 
 
-def test_a_run_whose_state_was_written_before_class_names_were_noted_is_gone_on_with(photos, weights, tmp_path):
+def test_states_without_class_names_can_be_resumed(photos, weights, tmp_path):
     names, out = tmp_path / "classes.txt", tmp_path / "p.csv"
     names.write_text("\n".join(f"kind {number}" for number in range(10)))
     assert main(arguments(photos, weights, out, "--classes", names)) == 0
@@ -368,7 +368,7 @@ def test_a_trained_source_brings_its_preprocessing_and_class_names(tmp_path):
         open_deployed("resnet18", str(folder))
 
 
-def test_images_of_another_size_are_errors_where_the_model_takes_them_as_they_are(weights, tmp_path):
+def test_without_resizing_images_of_another_size_are_errors(weights, tmp_path):
     for number, size in enumerate((28, 28, 30, 28)):
         Image.new("RGB", (size, 28)).save(tmp_path / f"{number}.png")
     _run(tmp_path, weights, tmp_path / "p.csv")

@@ -1,12 +1,14 @@
-"""Small made folders in the exact layouts the datasets are published in."""
+"""Small folders in the layouts that the datasets are published in."""
 
 import csv
 import gzip
 import pickle
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from dualtta.data.published import CORRUPTIONS, OFFICE_HOME, PACS, wnids
@@ -19,31 +21,31 @@ KINDS = {
 }
 
 
-def picture(path: Path, number: int = 0, size: tuple[int, int] = (12, 10)) -> Path:
+def _picture(path: Path, number: int = 0, size: tuple[int, int] = (12, 10)) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     pixels = np.random.RandomState(number).randint(0, 256, (size[1], size[0], 3)).astype(np.uint8)
     Image.fromarray(pixels).save(path)
     return path
 
 
-def pacs(root: Path, each: int = 2) -> Path:
+def _pacs(root: Path, each: int = 2) -> Path:
     for domain in PACS.domains:
         for name in PACS.classes:
             for i in range(each):
-                picture(root / domain / name / f"pic_{i:03}.{'png' if domain == 'sketch' else 'jpg'}", i)
+                _picture(root / domain / name / f"pic_{i:03}.{'png' if domain == 'sketch' else 'jpg'}", i)
     return root
 
 
-def office_home(root: Path, each: int = 1) -> Path:
+def _office_home(root: Path, each: int = 1) -> Path:
     for domain in OFFICE_HOME.domains:
         for name in OFFICE_HOME.classes:
             for i in range(1, each + 1):
-                picture(root / domain / name / f"{i:05}.jpg", i, (6, 6))
+                _picture(root / domain / name / f"{i:05}.jpg", i, (6, 6))
     (root / "ImageInfo.csv").write_text("Domain,Category\n")
     return root
 
 
-def waterbirds(root: Path, each: int = 1) -> Path:
+def _waterbirds(root: Path, each: int = 1) -> Path:
     root.mkdir(parents=True, exist_ok=True)
     with (root / "metadata.csv").open("w", newline="") as file:
         table = csv.writer(file)
@@ -52,46 +54,46 @@ def waterbirds(root: Path, each: int = 1) -> Path:
         for number, (split, y, place, i) in enumerate(cells, 1):
             name = f"{number:03}.Some_Bird/Some_Bird_{i:04}_{number}.jpg"
             table.writerow([number, name, y, split, place, f"/o/ocean/{number:08}.jpg"])
-            picture(root / name, number)
+            _picture(root / name, number)
     return root
 
 
-def idx(array: np.ndarray) -> bytes:
+def _idx(array: np.ndarray) -> bytes:
     return struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape) + array.astype(np.uint8).tobytes()
 
 
-def mnist(root: Path, size: int = 300, packed: bool = False) -> Path:
+def _mnist(root: Path, size: int = 300, packed: bool = False) -> Path:
     rng = np.random.RandomState(0)
     home = root / "MNIST" / "raw"
     home.mkdir(parents=True, exist_ok=True)
     for part, count in (("train", size), ("t10k", size // 6)):
         files = {
-            f"{part}-images-idx3-ubyte": idx(rng.randint(1, 256, (count, 28, 28))),
-            f"{part}-labels-idx1-ubyte": idx(rng.randint(0, 10, count)),
+            f"{part}-images-idx3-ubyte": _idx(rng.randint(1, 256, (count, 28, 28))),
+            f"{part}-labels-idx1-ubyte": _idx(rng.randint(0, 10, count)),
         }
         for name, data in files.items():
             (home / f"{name}.gz").write_bytes(gzip.compress(data)) if packed else (home / name).write_bytes(data)
     return root
 
 
-def cifar10_arrays(each: int = 4) -> dict[str, np.ndarray]:
+def _cifar10_arrays(each: int = 4) -> dict[str, np.ndarray]:
     rng = np.random.RandomState(0)
     sizes = {"train": 5 * each, "test": each}
     images = {f"x_{split}": rng.randint(0, 256, (size, 32, 32, 3)).astype(np.uint8) for split, size in sizes.items()}
     return images | {f"y_{split}": np.arange(size) % 10 for split, size in sizes.items()}
 
 
-def cifar10_npz(root: Path) -> Path:
+def _cifar10_npz(root: Path) -> Path:
     root.mkdir(parents=True, exist_ok=True)
-    np.savez(root / "cifar10.npz", **cifar10_arrays())
+    np.savez(root / "cifar10.npz", **_cifar10_arrays())
     return root
 
 
-def cifar10_batches(root: Path) -> Path:
+def _cifar10_batches(root: Path) -> Path:
     """As its authors pickled them: bytes for keys, a list of labels, rows of 3,072 bytes."""
     home = root / "cifar-10-batches-py"
     home.mkdir(parents=True, exist_ok=True)
-    arrays = cifar10_arrays()
+    arrays = _cifar10_arrays()
     parts = {f"data_batch_{i + 1}": ("train", slice(4 * i, 4 * i + 4)) for i in range(5)} | {
         "test_batch": ("test", slice(0, 4))
     }
@@ -103,7 +105,7 @@ def cifar10_batches(root: Path) -> Path:
     return root
 
 
-def cifar10_c(root: Path, each: int = 4, names: tuple[str, ...] = CORRUPTIONS) -> Path:
+def _cifar10_c(root: Path, each: int = 4, names: tuple[str, ...] = CORRUPTIONS) -> Path:
     root.mkdir(parents=True, exist_ok=True)
     for number, name in enumerate(names):
         np.save(root / f"{name}.npy", np.random.RandomState(number).randint(0, 256, (5 * each, 32, 32, 3)).astype(np.uint8))
@@ -111,15 +113,15 @@ def cifar10_c(root: Path, each: int = 4, names: tuple[str, ...] = CORRUPTIONS) -
     return root
 
 
-def imagenet(root: Path, classes: tuple[int, ...] = (0, 1, 999), each: int = 2, by_number: bool = False) -> Path:
+def _imagenet(root: Path, classes: tuple[int, ...] = (0, 1, 999), each: int = 2, by_number: bool = False) -> Path:
     for label in classes:
         for i in range(each):
             folder = str(label) if by_number else wnids()[label]
-            picture(root / folder / f"ILSVRC2012_val_{label * 10 + i:08}.JPEG", i, (300, 260))
+            _picture(root / folder / f"ILSVRC2012_val_{label * 10 + i:08}.JPEG", i, (300, 260))
     return root
 
 
-def imagenet_c(
+def _imagenet_c(
     root: Path,
     classes: tuple[int, ...] = (3, 7),
     severities: tuple[int, ...] = (1, 5),
@@ -131,5 +133,15 @@ def imagenet_c(
             home = root / kind / corruption if below_kinds else root / corruption
             for severity in severities:
                 for label in classes:
-                    picture(home / str(severity) / wnids()[label] / f"ILSVRC2012_val_{label:08}.JPEG", label, (224, 224))
+                    _picture(home / str(severity) / wnids()[label] / f"ILSVRC2012_val_{label:08}.JPEG", label, (224, 224))
     return root
+
+
+@pytest.fixture(scope="session")
+def layouts() -> SimpleNamespace:
+    """Functions that make a small dataset in its published layout in a folder, such as `layouts.pacs(root)`."""
+    functions = (
+        *(_picture, _pacs, _office_home, _waterbirds, _mnist, _imagenet, _imagenet_c),
+        *(_cifar10_arrays, _cifar10_npz, _cifar10_batches, _cifar10_c),
+    )
+    return SimpleNamespace(KINDS=KINDS, **{function.__name__.removeprefix("_"): function for function in functions})
