@@ -1,7 +1,7 @@
 """Safe DualTTA, the default of `adapt`: DualTTA with smaller steps and three safeguards, so that it may stay switched on.
 
-Where it differs from the paper's method (`dualtta.py`), and why, is in docs/default.md. Its values were chosen on the tuning
-cells of `studies/` alone.
+How it differs from the paper's method (`dualtta.py`) is in docs/manual.md, how its values were chosen, on tuning cells alone, in
+studies/README.md.
 """
 
 from collections.abc import Mapping
