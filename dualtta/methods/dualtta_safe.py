@@ -1,6 +1,6 @@
 """Safe DualTTA, the default of `adapt`: DualTTA with smaller steps and three safeguards, so that it may stay switched on.
 
-How it differs from the paper's method (`dualtta.py`) is in docs/manual.md, how its values were chosen, on tuning cells alone, in
+How it differs from the paper's method (`dualtta.py`) is in docs/manual.md, how its values were chosen on tuning cells in
 studies/README.md.
 """
 
