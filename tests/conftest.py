@@ -55,13 +55,32 @@ def content():
     return read
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory, small_grid) -> Path:
-    """The folder of the computed small grid."""
+    """The folder of the computed small grid. Tests that change it work on a copy."""
     out = tmp_path_factory.mktemp("undisturbed")
     result = run_plan(small_grid(), Workspace(out))
     assert result.computed == 6
     assert not result.failed
+    return out
+
+
+@pytest.fixture(scope="session")
+def cells_of():
+    """A function of seeds that returns cells of two batches, by default under `source` and `tent`."""
+
+    def cells(*seeds, methods=("source", "tent")):
+        setup = Setup("colored_digits", 2, "resnet_tiny", {"split": "test"}, {})
+        return setup.cells(methods, Options(seeds=seeds, limit=32, batch_size=16))
+
+    return cells
+
+
+@pytest.fixture(scope="session")
+def finished_grid(tmp_path_factory, cells_of) -> Path:
+    """The folder of the computed `cells_of(1, 2)`. Tests that change it work on a copy."""
+    out = tmp_path_factory.mktemp("finished")
+    assert run_plan(cells_of(1, 2), Workspace(out)).computed == 4
     return out
 
 

