@@ -81,11 +81,12 @@ DIALECT = set(
 
 # Violations that are being removed: path prefixes, and (importer, imported) pairs. To be emptied.
 NOT_YET: tuple[str, ...] = (
-    *(f"dualtta/{name}/" for name in ("methods", "model", "paper", "report", "views")),
+    *(f"dualtta/{name}/" for name in ("methods", "model", "report", "views")),
     *(f"dualtta/{name}.py" for name in ("adapter", "collapse", "host_copy", "inputs", "method", "optim", "probe")),
     "dualtta/wrap.py",
-    *(f"dualtta/cli/{name}.py" for name in ("compare", "report", "results", "run", "train")),
-    "studies/",
+    *(f"dualtta/cli/{name}.py" for name in ("compare", "report", "results")),
+    "dualtta/paper/claims.py",
+    "studies/dual_variant.py",
     "README.md",
 )
 NOT_YET_IMPORTS: set[tuple[str, str]] = {

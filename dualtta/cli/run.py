@@ -1,4 +1,4 @@
-"""`dualtta run`: an experiment from its name to its records and a table."""
+"""`dualtta run`: run an experiment, print its table."""
 
 import json as jsonlib
 import os
@@ -30,28 +30,28 @@ def run(
     workers: int | None = None,
     json: bool = False,
 ) -> int:
-    """Run an experiment's grid of cells; what is done is kept, so the same command resumes.
+    """Run the grid of an experiment. Finished cells are kept: the same command resumes.
 
     Args:
-        experiment: Its name; `dualtta list` shows them all.
-        root: The folder of your data; DUALTTA_DATA unless told.
-        out: The folder of the results; results/EXPERIMENT unless told.
+        experiment: A name from `dualtta list experiments`.
+        root: The folder of your data; by default the environment variable DUALTTA_DATA.
+        out: The folder of the results; by default results/EXPERIMENT.
         seeds: Numbers, separated by commas.
-        methods: Names, separated by commas; the experiment's own unless told.
-        datasets: Names, separated by commas; the experiment's own unless told.
-        protocol: "paper" (one learning rate for all) or "own" (each baseline's own).
-        limit: At most so many samples of a domain; marked in every output.
-        repeats: Passes over the same images, for a longer stream; marked in every output.
-        batch_size: Samples in a batch.
-        backbone: A model instead of the paper's.
+        methods: Names, separated by commas; by default those of the experiment.
+        datasets: Names, separated by commas; by default those of the experiment.
+        protocol: Learning rates: "paper" (one for all methods) or "own" (those of each method's authors).
+        limit: The maximal number of samples of a domain; marked in every output.
+        repeats: Passes over the same images; marked in every output.
+        batch_size: Samples per batch.
+        backbone: A model instead of the experiment's.
         weights: A file below the data folder, or "pretrained" for the hub's.
-        models: The folder of source models, for several runs to share; OUT/models unless told.
+        models: The folder of source models, which several runs may share; by default OUT/models.
         recipe: Changes to the training of source models, such as epochs=30 batch_size=256.
-        speed: naive, safe (savings that change no result); on a GPU half (bfloat16), compiled, or fast (both).
-        launcher: local, processes, ray, or dry (shows the plan and its time).
-        jobs: Cells at a time; as many as there are GPUs or cores unless told.
-        device: cpu or cuda; cuda where there is one unless told.
-        workers: Processes that decode images for a cell.
+        speed: naive, safe (exact shortcuts); on a GPU half (bfloat16), compiled, or fast (both).
+        launcher: local, processes, ray, or dry (print the plan and an estimate of its time).
+        jobs: Cells in parallel; by default the number of GPUs or cores.
+        device: cpu or cuda; by default cuda, if available.
+        workers: Processes that load images, per cell.
         json: Print the table as JSON.
     """
     from dualtta.bench.benchmarks import Options
@@ -76,7 +76,7 @@ def run(
         raise ValueError(f"{models} is no folder: name a folder for source models with --models")
     _at_least(1, "jobs", jobs)
     _at_least(0, "workers", workers)
-    on = device if device and launcher == "ray" else str(pick_device(device))  # a cluster may have what this machine has not
+    on = device if device and launcher == "ray" else str(pick_device(device))  # of the cluster
     workspace = Workspace(out or Path("results", experiment), root, on, 1, _workers(workers, on), models)
     options = Options(
         seeds=tuple(_numbers("seeds", seeds)),
@@ -97,7 +97,7 @@ def run(
     if not plan:
         raise ValueError(f"{experiment} has no cell with these options; others of --datasets, --methods, --backbone may")
     for name in without_effect(experiment, options):
-        print(f"dualtta: --{name.replace('_', '-')} changes no cell of {experiment}: it is the same without", file=sys.stderr)
+        print(f"dualtta: --{name.replace('_', '-')} changes no cell of {experiment}: it is ignored", file=sys.stderr)
     jobs = jobs or default_jobs(workspace.device)
     if launcher == "dry":
         return dry_run(plan, workspace, jobs, json)
@@ -123,7 +123,7 @@ REPORTED = ("demo",)  # experiments that end with their report
 
 
 def look_at(out: Path, root: Path | None, made: bool) -> str:
-    """Where to go on from here: the page of the report, made now, or the command that makes it."""
+    """The path of the report's page, made now, or the command that makes it."""
     if not made:
         return f"`dualtta report {shlex.quote(str(out))}` makes tables, figures and a page of them"
     from dualtta.progress import progress
@@ -144,7 +144,7 @@ COLUMNS = {
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    """A table for each dataset, model and scenario: methods below each other, in per cent, mean and deviation over seeds."""
+    """Print a table for each dataset, model and scenario: methods in rows, mean and deviation over seeds in %."""
     from dualtta.printing import table
 
     tables: dict[str, list[dict[str, Any]]] = {}
@@ -159,7 +159,7 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 
 def heading(row: dict[str, Any]) -> str:
-    """What a table is about; a subset is marked as one."""
+    """The title of a table: dataset, model, scenario, number of samples and seeds."""
     which = "+".join(map(str, [*(row["choices"].get("corruptions") or []), *(row["domains"] or [])]))
     seeds = f"{row['seeds']} seed{'s' if row['seeds'] > 1 else ''}"
     passes = f" ({row['repeats']} passes over the same images)" if row["repeats"] > 1 else ""
@@ -168,11 +168,13 @@ def heading(row: dict[str, Any]) -> str:
 
 
 def method(row: dict[str, Any]) -> str:
+    """The name of a method with its settings."""
     settings = ", ".join(f"{key}={value}" for key, value in row["settings"].items())
     return f"{row['method']}{f' ({settings})' if settings else ''}{', collapsed' if row['collapsed'] else ''}"
 
 
 def percent(value: dict[str, float] | None) -> str:
+    """Mean and deviation in %."""
     return "" if value is None else f"{100 * value['mean']:.1f} ± {100 * value['std']:.1f}"
 
 
@@ -212,7 +214,7 @@ def _check(options: Any) -> None:
             raise ValueError(f"a seed is a whole number from 0 to {2**32 - 1}, not {seed}")
     if options.backbone is not None:
         find_model(options.backbone)
-    recipe_for("", "", **{"validation": "any", **options.recipe})  # each by itself: whether they fit is known by the dataset
+    recipe_for("", "", **{"validation": "any", **options.recipe})  # checks each by itself
 
 
 def _at_least(least: int, name: str, value: int | None) -> None:
@@ -221,7 +223,7 @@ def _at_least(least: int, name: str, value: int | None) -> None:
 
 
 def _workers(wanted: int | None, device: str) -> int:
-    """Decoding beside a GPU pays; beside a CPU that is busy with the model it does not."""
+    """Loader processes pay off beside a GPU; a CPU is busy with the model."""
     if wanted is not None:
         return wanted
     from dualtta.data.loading import default_workers

@@ -1,4 +1,4 @@
-"""`dualtta train`: what the command line runs. Everything else is imported late, so that --help answers at once."""
+"""`dualtta train`: train a source model. It imports late."""
 
 from pathlib import Path
 
@@ -18,21 +18,21 @@ def train(
     limit: int | None = None,
     json: bool = False,
 ) -> int:
-    """Train a source model by its dataset's recipe; goes on where it was stopped, and returns at once where it is done.
+    """Train a source model by the recipe of its dataset. An interrupted training resumes; a finished one is kept.
 
     Args:
-        dataset: A name that `dualtta list` shows.
-        root: The folder the dataset lies in; the embedded digits need none.
-        model: A name that `dualtta list` shows, or timm:NAME; unless told, the one that is usual for the dataset.
-        out: The folder for source models; each gets a folder in it, named by its settings.
-        weights: What to start from: a file, `pretrained` (asks the hub) or `random`; unless told, the dataset's usual.
-        epochs: Instead of the recipe's.
-        lr: Instead of the recipe's.
-        batch_size: Instead of the recipe's.
-        domains: The domains to train on, with commas between them.
-        seed: Of the weights, the order and the held-out images.
-        device: cpu, cuda, cuda:1, ...; unless told, the first GPU where there is one.
-        limit: Train on at most so many images; the card says so.
+        dataset: A name from `dualtta list datasets`.
+        root: The folder of the dataset; the embedded digits need none.
+        model: A name from `dualtta list models`, or timm:NAME; by default the usual one for the dataset.
+        out: The folder of source models; each gets a folder in it, named by its settings.
+        weights: Initial weights: a file, `pretrained` (from the hub) or `random`; by default those of the recipe.
+        epochs: Epochs; by default those of the recipe.
+        lr: Learning rate; by default that of the recipe.
+        batch_size: Samples per batch; by default those of the recipe.
+        domains: The domains to train on, separated by commas.
+        seed: Seed of the weights, the order and the held-out images.
+        device: cpu, cuda, cuda:1, ...; by default the first GPU, if any.
+        limit: The maximal number of training images; noted in the model card.
         json: Print the model card.
     """
     import sys

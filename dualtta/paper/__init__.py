@@ -1,1 +1,1 @@
-"""The paper's experiments, numbers, claims and theory."""
+"""The paper: its experiments, reported numbers, claims and theory. A plug-in like any other: nothing imports this package."""

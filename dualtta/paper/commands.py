@@ -1,4 +1,4 @@
-"""`dualtta diagnose`: the supplement's theory on a model and a dataset. Everything else is imported late."""
+"""`dualtta diagnose`: the supplement's theory on a model and a dataset. It imports late."""
 
 import sys
 from pathlib import Path
@@ -27,29 +27,29 @@ def diagnose(
     seed: int = 2024,
     json: bool = False,
 ) -> int:
-    """Measure the paper's theory: margins and flips, Theorem 1's bound, the style part of the gradient, first order.
+    """Measure the paper's theory: margins and flips, Theorem 1's bound, style gradients, first-order approximation.
 
     Args:
-        dataset: A name that `dualtta list` shows.
-        root: The folder the dataset lies in; the embedded digits need none.
+        dataset: A name from `dualtta list datasets`.
+        root: The folder of the dataset; the embedded digits need none.
         choose: Settings of the dataset, such as corruptions=["contrast"].
-        domains: The domains to look at, with commas between them; all unless told.
-        model: A name that `dualtta list` shows, or timm:NAME.
-        weights: A file, a folder that `dualtta train` made, or `pretrained`; unless told, the source model is trained here.
-        sources: Where a source model that is trained here is kept, or found.
-        method: Whose D+ and D- the samples are sorted into.
+        domains: Domains, separated by commas; by default all.
+        model: A name from `dualtta list models`, or timm:NAME.
+        weights: A file, a folder that `dualtta train` made, or `pretrained`; by default the source model is trained.
+        sources: The folder of source models.
+        method: The method that selects D+ and D-.
         set: Settings of the method, such as tau_sp=0.2 drop=relative.
-        layer: Where the style is taken; unless told, where the style view sits.
-        limit: At most so many samples, drawn from all domains together.
+        layer: The layer of the style; by default that of the style view.
+        limit: The maximal number of samples, drawn from all domains together.
         batch_size: Samples in a batch; the style's deviation is taken over it.
-        scales: Multiples of the drawn perturbation, with commas between them.
-        reach: How far flips are looked for, in multiples of the draw.
-        adapting: Let the model adapt along the stream; else every batch meets the source model.
-        lr: Learning rate of adapting; unless told, 1e-4 for nets with LayerNorm alone, else 5e-4.
+        scales: Multiples of the drawn perturbation, separated by commas.
+        reach: The largest multiple at which a flip is searched.
+        adapting: Adapt the model along the stream; otherwise every batch is predicted by the source model.
+        lr: Learning rate of --adapting; by default that of the method.
         out: The folder for tables and figures.
-        device: cpu, cuda, cuda:1, ...; unless told, the first GPU where there is one.
+        device: cpu, cuda, cuda:1, ...; by default the first GPU, if any.
         seed: Of the stream and of the draws.
-        json: Print the numbers and the sentences as JSON.
+        json: Print the numbers and findings as JSON.
     """
     from dualtta.data.loading import load
     from dualtta.data.registry import DATASETS, open_dataset
@@ -68,11 +68,11 @@ def diagnose(
     among = None if domains is None else tuple(part.strip() for part in domains.split(","))
     stream = make_scenario("mixed", limit=limit, batch_size=batch_size, domains=among).stream(data, seed)
     home = weights or str(source_model(name, model, sources, root, device))
-    deployed = open_deployed(model, home)  # of any classes: labels are not looked at
-    out.mkdir(parents=True, exist_ok=True)  # now, not after all the work
+    deployed = open_deployed(model, home)  # of any classes: labels are not used
+    out.mkdir(parents=True, exist_ok=True)  # an error here, before the work
     with progress("samples", total=len(stream)) as bar:
         diagnosis = measure(
-            deployed.model.to(place).double(),  # small differences are what is measured: they must not be rounding
+            deployed.model.to(place).double(),  # small differences are measured
             load(data, stream, deployed.preprocess, device=place, workers=0),
             chosen,
             layer=layer,

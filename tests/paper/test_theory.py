@@ -43,7 +43,7 @@ def stream(batches=2, size=12):
 def looked_at(net, layer, x):
     restyled = Restyled(net.eval(), layer)
     with torch.no_grad():
-        logits, patches = restyled.look(x)
+        logits, patches = restyled.forward(x)
     h = style_of(patches)
     return restyled, logits, patches, h, restyled.logits(x, (h[0].detach(), h[1].detach()), h)
 
@@ -74,7 +74,7 @@ def test_on_a_linear_net_first_order_is_exact_for_logits_and_every_flip_respects
     assert found.summary["flips"] >= 20
     assert found.summary["bound"]["share"] == found.summary["bound"]["along"] == 1.0
     assert any("holds for all" in said for said in found.sentences)
-    assert any("s_y - s_k" in said and "at any scale tried" in said for said in found.sentences)
+    assert any("s_y - s_k" in said and "at every scale" in said for said in found.sentences)
 
 
 def test_on_a_linear_net_flips_are_where_the_line_crosses_zero():
@@ -99,12 +99,12 @@ def test_on_a_linear_net_flips_are_where_the_line_crosses_zero():
 # the gradient's style part
 
 
-def test_g_s_is_what_is_left_of_the_gradient_when_the_content_is_held():
+def test_g_s_is_the_gradient_at_fixed_content():
     net, x = small_net("group").double().eval(), stream()[0][:1]
     parameters = [p for name, p in net.named_parameters() if name.startswith(("0.1", "1.1"))]
     restyled, _, _, h, live = looked_at(net, "1", x)
     by_style = style_gradient(entropy(live), h)
-    _, patches = restyled.look(x)
+    _, patches = restyled.forward(x)
     g_s = style_component(style(patches), by_style, parameters)
 
     def content_only(module, args, output):  # the same map, whose style moves no parameter
@@ -123,13 +123,13 @@ def test_g_s_is_what_is_left_of_the_gradient_when_the_content_is_held():
         assert torch.allclose(style_part + content_part, all_of_it, rtol=0, atol=1e-10)
 
 
-def test_g_s_is_the_transposed_jacobian_times_the_gradient_by_style():
+def test_g_s_is_the_transposed_jacobian_times_the_style_gradient():
     net, x = small_net("group").double().eval(), stream()[0][:1]
     names = [name for name, _ in net.named_parameters() if name.startswith(("0.1", "1.1"))]
     parameters = {name: dict(net.named_parameters())[name] for name in names}
     restyled, _, _, h, live = looked_at(net, "1", x)
     by_style = style_gradient(entropy(live), h)
-    _, patches = restyled.look(x)
+    _, patches = restyled.forward(x)
     g_s = style_component(style(patches), by_style, list(parameters.values()))
 
     def style_by(values):
@@ -142,7 +142,7 @@ def test_g_s_is_the_transposed_jacobian_times_the_gradient_by_style():
         assert torch.allclose(found, torch.einsum("sp,s->p", jacobian[name], at), rtol=0, atol=1e-10)
 
 
-def test_theta_is_what_adapts_below_the_layer():
+def test_theta_are_the_adapted_parameters_below_the_layer():
     found = diagnose(small_net().double(), stream(1), layer="1")
     assert found.about["theta"] == 2 * (8 + 16)  # two norm layers' scales and shifts
     assert found.columns["share"] == pytest.approx(found.columns["style_gradient"] / found.columns["gradient"])
@@ -184,7 +184,7 @@ def test_the_perturbation_is_the_one_that_the_style_view_makes():
     assert torch.allclose(ours, net[2:](z), rtol=0, atol=1e-10)
 
 
-def test_where_nothing_flips_it_says_so():
+def test_a_stream_without_flips_is_reported():
     net = linear_net()
     with torch.no_grad():
         net[3].weight.mul_(1e-3)
@@ -198,10 +198,10 @@ def test_where_nothing_flips_it_says_so():
     assert not any("bound" in said for said in found.sentences)
 
 
-def test_token_maps_have_their_class_token_left_alone():
+def test_the_class_token_of_token_maps_is_unchanged():
     net, x = tiny_vit(), stream()[0]
     restyled = Restyled(net.eval(), "blocks.1")
-    assert restyled.look(x)[1].shape == (12, 16, 16)  # 16 patches of 17 tokens
+    assert restyled.forward(x)[1].shape == (12, 16, 16)  # 16 patches of 17 tokens
     found = diagnose(net, [x], scales=(1e-4, 1.0))
     assert found.about["layer"] == "blocks.1"
     assert found.about["theta"] == 2 * 4 * 16
@@ -209,7 +209,7 @@ def test_token_maps_have_their_class_token_left_alone():
     assert all(small[name]["missed"] < 0.01 for name in QUANTITIES)
 
 
-def test_of_a_layer_that_gives_several_maps_the_first_is_measured_as_the_adapter_restyles_it():
+def test_the_first_of_several_maps_of_a_layer_is_measured_as_in_the_adapter():
     class Twice(nn.Module):
         def __init__(self, kind):
             super().__init__()
@@ -233,14 +233,14 @@ def test_of_a_layer_that_gives_several_maps_the_first_is_measured_as_the_adapter
         assert other.columns["share"].tolist() == found[0].columns["share"].tolist()
 
 
-def test_a_batch_of_one_has_no_direction_and_is_counted_apart():
+def test_a_batch_of_one_has_no_direction_and_is_counted_separately():
     x = stream()[0]
     found = diagnose(small_net().double(), [x[:8], x[8:9]])
     assert found.columns["directed"].tolist() == [True] * 8 + [False]
     assert np.isfinite(found.columns["K"]).all()
     assert found.summary["directed"] == 8
     assert found.summary["flips"] + found.summary["censored"] == 8
-    assert any(said.startswith("Without a direction to be perturbed in: 1 of 9") for said in found.sentences)
+    assert any(said.startswith("1 of 9 samples have no direction of perturbation") for said in found.sentences)
     alone = diagnose(small_net().double(), [x[:1]])
     assert alone.summary["directed"] == alone.summary["flips"] == 0
     assert alone.summary["scales"][0]["gap"] == {"change": None, "missed": None, "sign": None}
@@ -262,7 +262,7 @@ def test_dead_channels_leave_everything_finite():
     assert (delta[1][:, :4] == 0).all()
 
 
-def test_batch_norm_goes_by_the_sources_statistics_and_it_is_said():
+def test_batch_norm_uses_the_sources_statistics_and_this_is_reported():
     x = torch.cat(stream(2, 6))
     net = small_net("batch").double()
     before = {name: value.clone() for name, value in net.state_dict().items()}
@@ -274,7 +274,7 @@ def test_batch_norm_goes_by_the_sources_statistics_and_it_is_said():
     assert not any(module._forward_hooks for module in net.modules())
 
 
-def test_samples_that_mix_are_refused():
+def test_models_whose_samples_influence_each_other_are_refused():
     mixing = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, track_running_stats=False), nn.Flatten(), nn.Linear(784, 3))
     with pytest.raises(ValueError, match="without running statistics"):
         diagnose(mixing, small_stream(1), layer="0")
@@ -308,7 +308,7 @@ def test_an_empty_stream_is_refused():
         diagnose(small_net(), [])
 
 
-def test_every_batch_meets_the_source_model_unless_it_is_to_adapt():
+def test_the_source_model_predicts_every_batch_unless_adapting():
     net, batches = small_net().double(), stream(3)
     resting, moving = diagnose(net, batches, lr=0.1), diagnose(net, batches, lr=0.1, adapting=True)
     alone = diagnose(net, batches[2:], lr=0.1)
@@ -317,7 +317,7 @@ def test_every_batch_meets_the_source_model_unless_it_is_to_adapt():
     assert moving.columns["margin"][24:] != pytest.approx(resting.columns["margin"][24:], rel=1e-3)
 
 
-def test_the_groups_are_the_methods_own():
+def test_groups_are_those_of_the_method():
     batches = stream(2)
     found = diagnose(small_net().double(), batches, tau_sa=0.0, tau_sp=0.0, seed=3)
     assert found.columns["plus"].any()

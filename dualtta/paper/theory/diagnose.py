@@ -1,4 +1,4 @@
-"""The supplement's quantities over a stream: for every sample, at the weights that it meets."""
+"""The supplement's quantities for every sample of a stream, at the weights before its update."""
 
 import math
 import warnings
@@ -17,6 +17,7 @@ from dualtta.method import Method
 from dualtta.methods import method_name, settings
 from dualtta.model.depth import style_layer
 from dualtta.model.norms import batch_norms
+from dualtta.paper.theory.findings import sentences, summarise
 from dualtta.paper.theory.flips import first_flips
 from dualtta.paper.theory.restyled import Restyled, check_independent, style_of
 from dualtta.paper.theory.symbols import (
@@ -36,7 +37,6 @@ from dualtta.paper.theory.symbols import (
     style_gradient,
     total_norm,
 )
-from dualtta.paper.theory.verdicts import sentences, summarise
 from dualtta.records.metrics import Column
 from dualtta.views import Draws, Style
 from dualtta.views.style import spread
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from dualtta.adapter import Adapter
 
 SCALES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # of the perturbation that the style view draws
-REACH = 8.0  # how far a flip is looked for, in the same unit
+REACH = 8.0  # the largest scale at which a flip is searched, in the same unit
 QUANTITIES = ("gap", "probability", "loss")  # s_y - s_k with the runner-up k, p_y, the entropy
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What was measured. `columns`: a value a sample; `predicted` and `actual`: (samples, scales) for each quantity."""
+    """The measurements. `columns`: (samples,) each; `predicted` and `actual`: (samples, scales) for each quantity."""
 
     columns: dict[str, Column]
     predicted: dict[str, Column]
@@ -62,12 +62,12 @@ class Diagnosis:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """Counts, medians and shares, as JSON could hold them."""
+        """Counts, medians and shares as JSON values."""
         return summarise(self.columns, self.predicted, self.actual, self.scales, self.about["reach"])
 
     @property
     def sentences(self) -> list[str]:
-        """What holds and what does not, from the numbers."""
+        """The findings in words."""
         return sentences(self.summary, self.about)
 
     def write(self, folder: str | Path) -> list[Path]:
@@ -92,17 +92,17 @@ def diagnose(
     notice: Callable[[int], None] = lambda size: None,
     **hyperparameters: Any,
 ) -> Diagnosis:
-    """Measure the supplement's theory on a model and a stream. BatchNorm goes by the source's statistics throughout.
+    """Measure the quantities of the supplement on a model and a stream. BatchNorm uses the source's statistics throughout.
 
     Args:
-        model: any classifier; it stays as it was, and everything is computed in its precision (`model.double()` is worth it).
-        batches: tensors (B, ...), or batches of `dualtta.data.load`; labels are not looked at.
-        method: whose D+ and D- the samples are sorted into, and whose parameters adapt.
-        layer: where the style is taken; None: the style view's.
-        scales: multiples of the drawn perturbation at which first order is compared with what happens.
-        reach: how far flips are looked for, in the same unit; what has not flipped there is censored.
-        adapting: let the model adapt along the stream; else every batch meets the source model.
-        notice: hears the size of every batch that is done.
+        model: any classifier; it is not changed. Everything is computed in its precision; `model.double()` is advised.
+        batches: tensors (B, ...), or batches of `dualtta.data.load`; labels are not used.
+        method: selects D+ and D-, and the parameters that adapt.
+        layer: the layer of the style; None: the style view's.
+        scales: multiples of the drawn perturbation at which the first-order approximation is compared with the actual change.
+        reach: the largest scale at which a flip is searched; samples that do not flip up to there are censored.
+        adapting: adapt the model along the stream; otherwise every batch is predicted by the source model.
+        notice: called with the size of every batch that is done.
     """
     scales = _checked_scales(scales, reach)
     adapter = adapt(model, method, layer=layer, statistics="source", logits=logits, lr=lr, seed=seed, **hyperparameters)
@@ -147,9 +147,9 @@ def diagnose(
 def measure(
     net: Restyled, x: Tensor, parameters: Sequence[Tensor], scales: Sequence[float], reach: float, generator: Generator
 ) -> tuple[dict[str, Tensor], Draws]:
-    """Every symbol of one batch, and the draws that its perturbation was made of."""
+    """All quantities of one batch, and the random draws of its perturbation."""
     with torch.no_grad():
-        clean, patches = net.look(x)
+        clean, patches = net.forward(x)
     h = style_of(patches)
     old: Pair = (h[0].detach(), h[1].detach())
     drawn = Style().draw(x, generator)
@@ -171,7 +171,7 @@ def measure(
         before = _values(live.detach(), y, k)
         after = [_values(net.logits(x, old, moved(torch.full_like(m, t))), y, k) for t in scales]
     flipped = flips.label >= 0
-    steep = style_gradient(gap(live, y, torch.where(flipped, flips.label, k)), h)  # k: whom it flips to
+    steep = style_gradient(gap(live, y, torch.where(flipped, flips.label, k)), h)  # k: the class after the flip
     style_norm, whole_norm, theta = _parameter_gradients(net, x, gradients["loss"], parameters)
     rows = {
         "prediction": y,
@@ -189,8 +189,8 @@ def measure(
         "flip_class": torch.where(directed, flips.label, -1),
         "flip_size": flips.scale * size(delta),
         "bound": lipschitz(steep) * flips.scale * size(delta),
-        "along": first_order(steep, delta).abs() * flips.scale,  # the proof's own step, before norms are taken
-        "mirrored": (moved(flips.scale)[1] < 0).any(1),  # a deviation below zero turns the channel's content around
+        "along": first_order(steep, delta).abs() * flips.scale,  # the step of the proof before norms are taken
+        "mirrored": (moved(flips.scale)[1] < 0).any(1),  # a deviation below zero negates the content of the channel
         "theta": torch.full_like(y, theta),
         "classes": torch.full_like(y, clean.shape[1]),
     }
@@ -201,7 +201,7 @@ def measure(
 
 
 def perturbation(h: Pair, draws: Sequence[Tensor]) -> Pair:
-    """dU = eps_U U^sigma and dS = eps_S S^sigma, as the style view draws them; a channel that does not vary keeps S = 0.
+    """dU = eps_U U^sigma and dS = eps_S S^sigma, as the style view draws them; a constant channel keeps S = 0.
 
     >>> h = torch.tensor([[1.0], [3.0]]), torch.tensor([[0.0], [2.0]])
     >>> [change.flatten().tolist() for change in perturbation(h, (torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0])))]
@@ -216,10 +216,10 @@ def _values(logits: Tensor, y: Tensor, k: Tensor) -> dict[str, Tensor]:
 
 
 def _parameter_gradients(net: Restyled, x: Tensor, by_style: Pair, parameters: Sequence[Tensor]) -> tuple[Tensor, Tensor, int]:
-    """|g_s| and |grad L| of every sample over theta, the parameters that its map depends on, and how many numbers they are."""
+    """|g_s| and |grad L| of every sample over theta, the parameters that its map depends on; and the size of theta."""
     norms, count = [], 0
     for i in range(len(x)) if parameters else ():
-        logits, patches = net.look(x[i : i + 1])
+        logits, patches = net.forward(x[i : i + 1])
         component = style_component(style(patches), (by_style[0][i : i + 1], by_style[1][i : i + 1]), parameters)
         below = [p for p, gradient in zip(parameters, component, strict=True) if gradient is not None]
         count = sum(p.numel() for p in below)
@@ -231,10 +231,10 @@ def _parameter_gradients(net: Restyled, x: Tensor, by_style: Pair, parameters: S
 
 
 def _select(adapter: "Adapter", x: Tensor, drawn: Draws, generator: Generator, adapting: bool) -> dict[str, Tensor]:
-    """D+ and D- of the batch by the method, whose style view sees the same perturbation."""
+    """D+ and D- of the batch by the method, with the same perturbation in its style view."""
     draws = {name: drawn if isinstance(view, Style) else view.draw(x, generator) for name, view in adapter.method.views.items()}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CollapseWarning)  # no part of what is asked here
+        warnings.simplefilter("ignore", CollapseWarning)  # irrelevant here
         step = adapter.step(x, draws=draws)
     if not adapting:
         adapter.reset()

@@ -1,4 +1,4 @@
-"""Figures of a diagnosis. Groups differ in colour (Okabe and Ito's, for the colour-blind) and in marker (for print)."""
+"""Figures of a diagnosis. Groups differ in colour (Okabe and Ito's palette) and in marker, for print."""
 
 import io
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtta.paper.theory.verdicts import ENOUGH, GROUPS, group_masks
+from dualtta.paper.theory.findings import ENOUGH, GROUPS, group_masks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +19,7 @@ COLORS = {"D+": "#0072B2", "D-": "#D55E00", "rest": "#8C8C8C"}
 MARKERS = {"D+": "o", "D-": "^", "rest": "x"}
 LINES = {"gap": ("#0072B2", "o", "-"), "probability": ("#D55E00", "^", "--"), "loss": ("#009E73", "s", ":")}
 NAMES = {"gap": "$s_y - s_k$", "probability": "$p_y$", "loss": "the loss"}
-DRAWN = ("rest", "D+", "D-")  # the fewest on top
+DRAWN = ("rest", "D+", "D-")  # the smallest group on top
 SIZE = r"\|\Delta\mu\| + \|\Delta\sigma\|"
 STYLE: dict[str, Any] = {
     "font.size": 9,
@@ -48,7 +48,7 @@ def _drawing() -> Iterator[None]:
     import matplotlib
 
     settings: dict[Any, Any] = {**matplotlib.rcParamsDefault, **STYLE, "backend": "agg"}
-    with matplotlib.rc_context(settings):  # whatever the reader's own defaults are
+    with matplotlib.rc_context(settings):  # independent of the user's defaults
         yield
 
 
@@ -67,13 +67,13 @@ def _bytes(figure: "Figure", kind: str) -> bytes:
 
 
 def margins(diagnosis: "Diagnosis") -> "Figure":
-    """Left: margins against the perturbation that flips them. Right: against Theorem 1's bound; above the line it is broken."""
+    """Left: margins against the perturbation that flips them. Right: against Theorem 1's bound, violated above the line."""
     columns, flipped = diagnosis.columns, diagnosis.columns["flip_class"] >= 0
     figure, (left, right) = _figure(2)
     censored = columns["directed"] & ~flipped
     hollow: dict[str, Any] = {"s": 16, "marker": ">", "facecolors": "none", "edgecolors": "#BBBBBB", "linewidths": 0.6}
     reached = diagnosis.about["reach"] * columns["size"][censored]
-    left.scatter(reached, columns["margin"][censored], label=f"no flip so far out ({censored.sum()})", **hollow)
+    left.scatter(reached, columns["margin"][censored], label=f"no flip ({censored.sum()})", **hollow)
     masks = group_masks(columns)
     for name in DRAWN:
         here = masks[name] & flipped
@@ -111,7 +111,7 @@ def style_sensitivity(diagnosis: "Diagnosis") -> "Figure":
         for at, (name, these) in enumerate(zip(GROUPS, values, strict=True)):
             spread = at + scatter.uniform(-0.28, 0.28, len(these))
             panel.scatter(spread, these, **_look(name, 14))
-            if len(these) >= ENOUGH:  # fewer have no quartiles to speak of
+            if len(these) >= ENOUGH:  # fewer give no meaningful quartiles
                 low, middle, high = np.quantile(these, (0.25, 0.5, 0.75))
                 panel.vlines(at, low, high, color="black", linewidth=1.2)
                 panel.hlines(middle, at - 0.34, at + 0.34, color="black", linewidth=2.2)
@@ -129,7 +129,7 @@ def style_sensitivity(diagnosis: "Diagnosis") -> "Figure":
 
 
 def first_order(diagnosis: "Diagnosis") -> "Figure":
-    """Predicted against actual change of p_y and of the loss at the scale nearest to the draw, and what is missed by scale."""
+    """Predicted against actual change of p_y and of the loss at the scale nearest to the draw, and the error by scale."""
     figure, (left, middle, right) = _figure(3)
     at = int(np.abs(np.log(diagnosis.scales)).argmin())
     masks, directed = group_masks(diagnosis.columns), diagnosis.columns["directed"]
@@ -161,13 +161,13 @@ def first_order(diagnosis: "Diagnosis") -> "Figure":
 
 
 def _look(group: str, size: float) -> dict[str, Any]:
-    """D- is few and has a black edge, so that it stands out of the others in grey too."""
+    """D- has a black edge, to stand out in grey too."""
     look = {"s": size, "color": COLORS[group], "marker": MARKERS[group], "linewidths": 0.8, "alpha": 0.6}
     return look | {"edgecolors": "black", "alpha": 1.0} if group == "D-" else look
 
 
 def _nothing(axes: "Axes", words: str, sideways: bool = True) -> None:
-    """An empty panel says why, and has no scale."""
+    """An empty panel: a reason, no axes."""
     axes.text(0.5, 0.5, words, ha="center", transform=axes.transAxes)
     axes.set_yticks([])
     if sideways:
@@ -175,7 +175,7 @@ def _nothing(axes: "Axes", words: str, sideways: bool = True) -> None:
 
 
 def _legend(figure: "Figure", axes: "Axes") -> None:
-    """Below the panels, where it hides no sample."""
+    """A legend below the panels."""
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, handletextpad=0.2)
 
 
@@ -185,7 +185,7 @@ def _log(axes: "Axes") -> None:
 
 
 def _most(axes: "Axes", predicted: Any) -> None:
-    """Few predictions lie so far out that the others would be one dot: those are cut, and counted in the label."""
+    """Cut outliers, which would compress the rest to a dot, and count them in the label."""
     if len(predicted) < 20:
         return
     low, high = np.quantile(predicted, (0.01, 0.99))

@@ -1,4 +1,4 @@
-"""How large a perturbation has to be to change the predicted class, along one direction a sample."""
+"""The smallest perturbation that changes the predicted class, along one direction per sample."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ STEPS, HALVINGS = 24, 20
 
 @dataclass(frozen=True)
 class Flips:
-    """Each sample's first flip: how far along its direction, and to which class; NaN and -1 where it never flips."""
+    """Each sample's first flip: the scale along its direction and the new class; NaN and -1 without a flip."""
 
     scale: Tensor
     label: Tensor
 
 
 def first_flips(predict: Callable[[Tensor], Tensor], labels: Tensor, reach: float, dtype: torch.dtype) -> Flips:
-    """Walk out to `reach` in steps that begin small, then halve the step in which the class changed.
+    """Search up to `reach` in steps that start small, then bisect the step in which the class changed.
 
     `predict` takes each sample's scale (B,) and gives the classes there. The scale that is returned is on the far side of the
     change. A class that changes and changes back within one step goes unseen.

@@ -1,4 +1,4 @@
-"""A model whose feature map at one layer can be given another style."""
+"""A model with a replaceable style (channel means and deviations) of the feature map at one layer."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,14 +17,14 @@ Change = Callable[[Tensor], Tensor]  # of a map's patches, (B, C, P)
 
 
 class Restyled:
-    """Forwards batches through a model in evaluation mode, its map at `layer` on the way out changed or looked at."""
+    """Forward passes of a model in evaluation mode that return or change the feature map at `layer`, by a forward hook."""
 
     def __init__(self, model: nn.Module, layer: str, read: Callable[[Any], Tensor] | None = None) -> None:
         self.model, self.layer, self.read = model, layer, read
         self.module = model.get_submodule(layer)
 
-    def look(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits, and the patches of the map (B, C, P). Differentiable where the parameters are."""
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits, and the patches of the map (B, C, P); differentiable with respect to the parameters."""
         seen: list[Tensor] = []
 
         def keep(patches: Tensor) -> Tensor:
@@ -34,11 +34,11 @@ class Restyled:
         with self._changing(keep, len(x)):
             logits = self._logits(x)
         if len(seen) != 1:
-            raise ValueError(f"a forward pass meets the layer {self.layer!r} {len(seen)} times: name another with layer=")
+            raise ValueError(f"a forward pass calls the layer {self.layer!r} {len(seen)} times: name another with layer=")
         return logits, seen[0]
 
     def logits(self, x: Tensor, old: Pair, new: Pair) -> Tensor:
-        """Logits with the style `old` of the map replaced by `new`; differentiable by `new`."""
+        """Logits with the style `old` of the map replaced by `new`; differentiable with respect to `new`."""
         columns = tuple((u[:, :, None], s[:, :, None]) for u, s in (old, new))
         with self._changing(lambda patches: restyle(patches.detach(), *columns), len(x)):
             return self._logits(x)
@@ -69,18 +69,18 @@ class Restyled:
 
 
 def check_independent(net: Restyled, x: Tensor) -> None:
-    """A ValueError where a sample's logits depend on the others of its batch: then nothing here is a sample's own."""
+    """A ValueError where a sample's logits depend on the others of its batch: per-sample gradients are not defined then."""
     with torch.no_grad():
-        together, alone = net.look(x)[0][:1], net.look(x[:1])[0]
+        together, alone = net.forward(x)[0][:1], net.forward(x[:1])[0]
     tolerance = 1e3 * torch.finfo(together.dtype).eps * max(float(together.abs().max()), 1.0)
     if not torch.allclose(together, alone, rtol=0, atol=tolerance):
         raise ValueError(
-            "the samples of a batch influence each other in this model, and the theory is about one sample at a time: give "
-            "its norm layers fixed statistics"
+            "the samples of a batch influence each other in this model, and the theory is about single samples: give its "
+            "norm layers fixed statistics"
         )
 
 
 def style_of(patches: Tensor) -> Pair:
-    """The style of a map, as values to perturb and to differentiate by."""
+    """The style of a map, as leaves that require a gradient."""
     u, s = style(patches.detach())
     return u.requires_grad_(), s.requires_grad_()

@@ -15,19 +15,19 @@ import torch
 from torch import Generator, Tensor
 
 Pair = tuple[Tensor, Tensor]  # of U and of S, each (B, C)
-EXACT = 64  # classes up to which the Jacobian's norm is taken row by row; beyond, it is estimated
+EXACT = 64  # the largest number of classes for which the Jacobian's norm is computed row by row; beyond, it is estimated
 PROBES = 32  # random projections of that estimate
 
 
 def style(z: Tensor) -> Pair:
-    """U and S of a map (B, C, P); where a channel does not vary S is 0 with gradient 0, not the infinite one of a root.
+    """U and S of a map (B, C, P); in a constant channel S is 0 with gradient 0, where that of the root is infinite.
 
     >>> [value.tolist() for value in style(torch.tensor([[[1.0, 3.0], [5.0, 5.0]]]))]
     [[[2.0, 5.0]], [[1.0, 0.0]]]
     """
     u = z.mean(2)
     variance = (z - u[:, :, None]).square().mean(2)
-    varies = variance.detach().sqrt() > 8 * torch.finfo(z.dtype).eps * u.detach().abs()  # as `views.style.restyle` tells it
+    varies = variance.detach().sqrt() > 8 * torch.finfo(z.dtype).eps * u.detach().abs()  # as in `views.style.restyle`
     return u, torch.where(varies, torch.where(varies, variance, 1.0).sqrt(), 0.0)
 
 
@@ -52,13 +52,13 @@ def probability(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def entropy(logits: Tensor) -> Tensor:
-    """The loss L(x) of one sample. Its weight and its sign, plus on D+ and minus on D-, cancel in every share of it."""
+    """The loss L(x) of each sample, (B,). Its weight and sign (plus on D+, minus on D-) cancel in every ratio of gradients."""
     log_p = logits.log_softmax(1)
     return -(log_p.exp() * log_p.clamp_min(torch.finfo(log_p.dtype).min)).sum(1)
 
 
 def style_gradient(values: Tensor, h: Pair) -> Pair:
-    """The gradient of each sample's value (B,) by its own style."""
+    """The gradient of each sample's value (B,) with respect to its own style."""
     u, s = torch.autograd.grad(values.sum(), h, retain_graph=True)
     return u, s
 
@@ -70,18 +70,18 @@ def lipschitz(gradient: Pair) -> Tensor:
 
 
 def size(delta: Pair) -> Tensor:
-    """|dU| + |dS|, what Theorem 1 multiplies K by."""
+    """|dU| + |dS|, the factor of K in Theorem 1."""
     by_u, by_s = norms(delta)
     return by_u + by_s
 
 
 def norms(pair: Pair) -> Pair:
-    """Each sample's norm of both parts, (B,)."""
+    """The norm of each sample's U and S, (B,) each."""
     return torch.linalg.vector_norm(pair[0], dim=1), torch.linalg.vector_norm(pair[1], dim=1)
 
 
 def first_order(gradient: Pair, delta: Pair) -> Tensor:
-    """The change that a gradient predicts for a perturbation of the style.
+    """The first-order change under a perturbation of the style, (B,).
 
     >>> one = torch.ones(1, 2)
     >>> first_order((one, 2 * one), (one, one)).tolist()
@@ -93,7 +93,7 @@ def first_order(gradient: Pair, delta: Pair) -> Tensor:
 def jacobian_norm(logits: Tensor, h: Pair, generator: Generator) -> Tensor:
     """|J_s(x)|, the Frobenius norm of dp/dh_s: (B,).
 
-    Row by row where there are few classes; else from random signs v, as the mean of |J_s^T v|^2 is the norm's square.
+    Row by row for up to EXACT classes; else from random signs v, as the mean of |J_s^T v|^2 is the squared norm.
     """
     probs = logits.softmax(1)
     count = probs.shape[1]
@@ -110,7 +110,7 @@ def jacobian_norm(logits: Tensor, h: Pair, generator: Generator) -> Tensor:
 
 
 def style_component(h: Pair, by_style: Pair, parameters: Sequence[Tensor]) -> list[Tensor | None]:
-    """g_s = J_{h_s,theta}^T grad_{h_s} L for one sample whose style `h` depends on the parameters; None where it does not."""
+    """g_s = J_{h_s,theta}^T grad_{h_s} L for one sample; None for parameters that its style `h` does not depend on."""
     along = (h[0] * by_style[0].detach()).sum() + (h[1] * by_style[1].detach()).sum()
     if not along.requires_grad:
         return [None] * len(parameters)
@@ -118,7 +118,7 @@ def style_component(h: Pair, by_style: Pair, parameters: Sequence[Tensor]) -> li
 
 
 def total_norm(gradients: Sequence[Tensor]) -> float:
-    """One norm over several tensors.
+    """The norm of several tensors together.
 
     >>> total_norm([torch.tensor([3.0]), torch.tensor([[4.0]])])
     5.0

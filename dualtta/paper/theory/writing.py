@@ -15,6 +15,7 @@ Rows = list[list[str]]
 
 
 def write(diagnosis: "Diagnosis", folder: Path) -> list[Path]:
+    """All files into a folder; returns their paths."""
     from dualtta.paper.theory.figures import draw
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -33,6 +34,7 @@ def write(diagnosis: "Diagnosis", folder: Path) -> list[Path]:
 
 
 def as_json(diagnosis: "Diagnosis") -> dict[str, Any]:
+    """Settings, numbers and findings as JSON values."""
     return {"about": diagnosis.about, "summary": diagnosis.summary, "sentences": diagnosis.sentences}
 
 
@@ -78,9 +80,13 @@ def number(value: float | None) -> str:
 
 def markdown(diagnosis: "Diagnosis") -> str:
     groups, scales = tables(diagnosis.summary)
-    parts = ["# The theory on this stream\n", *(f"- {said}" for said in diagnosis.sentences), ""]
-    parts += ["Medians by group; where a flipping size is missing, more than half never flipped.\n", *as_markdown(*groups), ""]
-    parts += ["By multiples of the drawn perturbation: mean change, the share that first order misses, signs that agree.\n"]
+    parts = ["# The theory on this stream\n", *(f"- {finding}" for finding in diagnosis.sentences), ""]
+    parts += [
+        "Medians by group; a missing flipping size: more than half did not flip.\n",
+        *as_markdown(*groups),
+        "",
+    ]
+    parts += ["By multiples of the drawn perturbation: mean change, relative error of first order, equal signs.\n"]
     return "\n".join([*parts, *as_markdown(*scales), ""])
 
 
@@ -102,7 +108,7 @@ def as_csv(header: list[str], rows: Rows) -> bytes:
 
 
 def samples(diagnosis: "Diagnosis") -> tuple[list[str], Rows]:
-    """A row a sample, in the stream's order; an empty field was not measured."""
+    """A row per sample, in the order of the stream; an empty field was not measured."""
     columns = dict(diagnosis.columns)
     for kind, values in (("predicted", diagnosis.predicted), ("actual", diagnosis.actual)):
         columns |= {f"{kind}_{name}_{t:g}": v[:, i] for name, v in values.items() for i, t in enumerate(diagnosis.scales)}

@@ -1,4 +1,4 @@
-"""What holds and what does not: counts, medians and shares of a diagnosis, and the sentences that they support."""
+"""Counts, medians and shares of a diagnosis, and its findings in words."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,9 +8,9 @@ import numpy as np
 from dualtta.records.metrics import Column
 
 GROUPS = ("D+", "D-", "rest")
-CLOSE = 0.1  # first order carries as far as it misses no more than this share of the change
-ENOUGH = 5  # samples of a group, to compare it with another
-CHANCE = 0.05
+CLOSE = 0.1  # the largest relative error at which the first-order approximation counts as accurate
+ENOUGH = 5  # samples that a comparison of groups needs
+CHANCE = 0.05  # level of significance
 
 
 def summarise(
@@ -20,7 +20,7 @@ def summarise(
     scales: Sequence[float],
     reach: float,
 ) -> dict[str, Any]:
-    """All numbers that the sentences are made from. What cannot be measured is None."""
+    """The numbers behind the findings; None where nothing can be measured."""
     directed, flipped = columns["directed"], columns["flip_class"] >= 0
     masks = group_masks(columns)
     return {
@@ -37,19 +37,20 @@ def summarise(
         "jacobian_p": chance(columns["jacobian"][masks["D-"]], columns["jacobian"][masks["D+"]]),
         "share_p": chance(columns["share"][masks["D-"]], columns["share"][masks["D+"]]),
         "scales": [
-            {"scale": t, **{name: carries(predicted[name][directed, i], actual[name][directed, i]) for name in predicted}}
+            {"scale": t, **{name: error(predicted[name][directed, i], actual[name][directed, i]) for name in predicted}}
             for i, t in enumerate(scales)
         ],
     }
 
 
 def group_masks(columns: Mapping[str, Column]) -> dict[str, Column]:
+    """Masks of D+, D- and the other samples."""
     plus, minus = columns["plus"], columns["minus"]
     return {"D+": plus, "D-": minus, "rest": ~(plus | minus)}
 
 
 def bound(columns: Mapping[str, Column], flipped: Column) -> dict[str, Any]:
-    """How many flips respect m <= K (|dmu| + |dsigma|), and how much room the bound leaves them."""
+    """The number of flips with m <= K (|dmu| + |dsigma|), and the ratio of both sides."""
     m, limit = columns["margin"][flipped], columns["bound"][flipped]
     respected = m <= limit
     return {
@@ -61,7 +62,7 @@ def bound(columns: Mapping[str, Column], flipped: Column) -> dict[str, Any]:
 
 
 def group(columns: Mapping[str, Column], mask: Column) -> dict[str, Any]:
-    """The medians of a group. That of the flipping size counts what never flipped as beyond the reach, so it may be unknown."""
+    """The medians of a group. Censored samples count as beyond the reach, so the median flipping size may be unknown."""
     directed = mask & columns["directed"]
     beyond = np.where(columns["flip_class"] >= 0, columns["flip_size"], np.inf)[directed]
     middle = float(np.median(beyond)) if len(beyond) else np.inf
@@ -77,7 +78,7 @@ def group(columns: Mapping[str, Column], mask: Column) -> dict[str, Any]:
 
 
 def median(values: Column) -> float | None:
-    """Of the finite values; None where there is none.
+    """The median of the finite values; None without any.
 
     >>> median(np.array([1.0, np.nan, 3.0])), median(np.array([]))
     (2.0, None)
@@ -86,10 +87,10 @@ def median(values: Column) -> float | None:
     return float(np.median(finite)) if len(finite) else None
 
 
-def carries(predicted: Column, actual: Column) -> dict[str, float | None]:
-    """The mean size of a change, the share of it that first order misses, and how often its sign is right.
+def error(predicted: Column, actual: Column) -> dict[str, float | None]:
+    """The mean absolute change, the relative error of the first-order approximation, and how often its sign is right.
 
-    >>> carries(np.array([1.0, -1.0]), np.array([2.0, -2.0]))
+    >>> error(np.array([1.0, -1.0]), np.array([2.0, -2.0]))
     {'change': 2.0, 'missed': 0.5, 'sign': 1.0}
     """
     total, moves = float(np.abs(actual).sum()), actual != 0
@@ -101,7 +102,7 @@ def carries(predicted: Column, actual: Column) -> dict[str, float | None]:
 
 
 def rank_correlation(a: Column, b: Column) -> dict[str, float] | None:
-    """Spearman's, and how likely chance gives one as far from zero; None with too few samples to tell."""
+    """Spearman's rank correlation with its p-value; None with fewer than ENOUGH samples."""
     if len(a) < ENOUGH or np.ptp(a) == 0 or np.ptp(b) == 0:
         return None
     from scipy.stats import spearmanr
@@ -111,7 +112,7 @@ def rank_correlation(a: Column, b: Column) -> dict[str, float] | None:
 
 
 def chance(a: Column, b: Column) -> float | None:
-    """How likely ranks as far apart as these come by chance (Mann-Whitney); None with too few samples to tell."""
+    """The p-value of a Mann-Whitney test; None with fewer than ENOUGH samples."""
     a, b = a[np.isfinite(a)], b[np.isfinite(b)]
     if min(len(a), len(b)) < ENOUGH:
         return None
@@ -121,18 +122,18 @@ def chance(a: Column, b: Column) -> float | None:
 
 
 def sentences(summary: Mapping[str, Any], about: Mapping[str, Any]) -> list[str]:
-    """One sentence a finding, each with the numbers it rests on."""
-    said = [_how(summary, about), *_flips(summary), *_bound(summary), *_margin(summary)]
-    said.append(_compared(summary, "jacobian", "jacobian_p", "the style-Jacobian's norm"))
+    """One sentence per finding, with its numbers."""
+    lines = [_how(summary, about), *_flips(summary), *_bound(summary), *_margin(summary)]
+    lines.append(_compared(summary, "jacobian", "jacobian_p", "the style-Jacobian's norm"))
     if about["theta"]:
-        said.append(_compared(summary, "share", "share_p", "the style share of the gradient |g_s| / |grad L|"))
+        lines.append(_compared(summary, "share", "share_p", "the style share of the gradient |g_s| / |grad L|"))
     else:
-        said.append(f"No parameter that adapts lies below {about['layer']}: g_s and its share are not measured.")
-    return [*said, *_carried(summary)]
+        lines.append(f"No parameter that adapts lies below {about['layer']}: g_s and its share are not measured.")
+    return [*lines, *_errors(summary)]
 
 
 def _how(summary: Mapping[str, Any], about: Mapping[str, Any]) -> str:
-    norms = "; its BatchNorm layers go by the source's statistics" if about["batch_norm"] else ""
+    norms = "; its BatchNorm layers use the source's statistics" if about["batch_norm"] else ""
     met = "as it adapts along the stream" if about["adapting"] else "as it is before adapting"
     of = f" of {about['of']:,}" if about.get("of", summary["samples"]) != summary["samples"] else ""
     noun = "sample" if summary["samples"] == 1 else "samples"
@@ -140,31 +141,31 @@ def _how(summary: Mapping[str, Any], about: Mapping[str, Any]) -> str:
 
 
 def _flips(summary: Mapping[str, Any]) -> list[str]:
-    said = []
-    lost = summary["samples"] - summary["directed"]
-    if lost:
-        said.append(
-            f"Without a direction to be perturbed in: {lost:,} of {summary['samples']:,}, since a batch of one, or of equal "
-            "samples, has no deviation over the batch. They count in no statement about flips or first order."
+    lines = []
+    undirected = summary["samples"] - summary["directed"]
+    if undirected:
+        lines.append(
+            f"{undirected:,} of {summary['samples']:,} samples have no direction of perturbation: a batch of one, or of equal "
+            "samples, has no deviation over the batch. They are left out of the findings on flips and first order."
         )
     if not summary["directed"]:
-        return said
+        return lines
     if not summary["flips"]:
         return [
-            *said,
-            f"No sample flips within {summary['reach']:g} times its draw: Theorem 1 says nothing about these samples.",
+            *lines,
+            f"No sample flips within {summary['reach']:g} times its draw: Theorem 1 cannot be tested on these samples.",
         ]
     flips, all_ = summary["flips"], summary["directed"]
-    said.append(
+    lines.append(
         f"{flips:,} of {all_:,} samples flip within {summary['reach']:g} times their draw, {summary['flips_at_the_draw']:,} of "
-        f"them within the draw itself; {summary['censored']:,} never do and are censored."
+        f"them within the draw itself; the other {summary['censored']:,} are censored."
     )
     if summary["mirrored"]:
-        said.append(
-            f"At {percent(summary['mirrored'] / flips)} of the flips a channel's deviation has gone below zero: the formula as "
-            "printed then turns that channel's content around, which is more than a change of style."
+        lines.append(
+            f"At {percent(summary['mirrored'] / flips)} of the flips a channel's deviation is below zero: the formula as "
+            "printed then negates the content of that channel, which is more than a change of style."
         )
-    return said
+    return lines
 
 
 def _bound(summary: Mapping[str, Any]) -> list[str]:
@@ -178,8 +179,8 @@ def _bound(summary: Mapping[str, Any]) -> list[str]:
     if not broken:
         return [f"{what} holds for all {flips:,} flips; it is {limit['room']:.3g} times the margin at the median flip.", proof]
     return [
-        f"{what} holds for {percent(limit['share'])} of {flips:,} flips; {broken:,} came below it, where as a first-order "
-        f"statement it does not hold as an inequality. At the median flip it is {limit['room']:.3g} times the margin.",
+        f"{what} holds for {percent(limit['share'])} of {flips:,} flips; {broken:,} {'is' if broken == 1 else 'are'} below it: "
+        f"to first order only, the inequality need not hold. At the median flip it is {limit['room']:.3g} times the margin.",
         proof,
     ]
 
@@ -190,13 +191,13 @@ def _margin(summary: Mapping[str, Any]) -> list[str]:
         return []
     rank = found["rank"]
     if not found["p"] <= CHANCE:
-        means = f"no more than chance gives (p = {found['p']:.2g})"
+        means = f"not significant (p = {found['p']:.2g})"
     elif rank >= 0.5:
-        means = "samples near the decision boundary flip under smaller perturbations, as the theorem's summary has it"
+        means = "samples near the decision boundary flip under smaller perturbations, as the theorem states"
     elif rank >= 0.2:
-        means = "a small margin makes an early flip likelier, no more"
+        means = "samples with a small margin tend to flip earlier"
     else:
-        means = "the margin does not tell here how large a perturbation a sample bears"
+        means = "the margin does not predict the flipping size here"
     return [f"Margin and flipping size have a rank correlation of {rank:.2f} over {summary['flips']:,} flips: {means}."]
 
 
@@ -206,17 +207,17 @@ def _compared(summary: Mapping[str, Any], key: str, p_key: str, what: str) -> st
     listed = f"Medians of {what} (samples): {medians or 'none'}."
     small = [name for name in ("D+", "D-") if groups[name]["samples"] < ENOUGH]
     if small or summary[p_key] is None:
-        few = " and ".join(f"{name} holds {groups[name]['samples']}" for name in small) or "too little is measured"
+        few = " and ".join(f"{name} holds {groups[name]['samples']}" for name in small) or "too few values are measured"
         return f"{listed} D+ and D- cannot be compared: {few}."
     if summary[p_key] > CHANCE:
-        return f"{listed} Between D+ and D- that is no more than chance gives (p = {summary[p_key]:.2g})."
+        return f"{listed} The difference between D+ and D- is not significant (p = {summary[p_key]:.2g})."
     larger = "larger" if groups["D-"][key] > groups["D+"][key] else "smaller"
-    chosen = "; D- is chosen by its drop under this very perturbation" if key == "jacobian" else ""
+    chosen = "; D- is selected by its drop under the same perturbation" if key == "jacobian" else ""
     return f"{listed} It is {larger} on D- than on D+ (p = {summary[p_key]:.1g}{chosen})."
 
 
-def _carried(summary: Mapping[str, Any]) -> list[str]:
-    said = []
+def _errors(summary: Mapping[str, Any]) -> list[str]:
+    lines = []
     for name, what in (("gap", "s_y - s_k"), ("probability", "p_y"), ("loss", "the loss")):
         missed = [(row["scale"], row[name]["missed"]) for row in summary["scales"] if row[name]["missed"] is not None]
         if not missed:
@@ -228,13 +229,13 @@ def _carried(summary: Mapping[str, Any]) -> list[str]:
                 break
             holds = t
         if holds == missed[-1][0]:
-            end = f"it misses no more than {percent(CLOSE)} at any scale tried"
+            end = f"at most {percent(CLOSE)} at every scale"
         elif holds:
-            end = f"it carries up to {holds:g} of the draw (no more than {percent(CLOSE)} missed), not beyond"
+            end = f"at most {percent(CLOSE)} up to {holds:g} times the draw"
         else:
-            end = f"even at {missed[0][0]:g} of the draw it misses more than {percent(CLOSE)}"
-        said.append(f"First order misses, of the change of {what}, {listed} times the draw: {end}.")
-    return said
+            end = f"more than {percent(CLOSE)} even at {missed[0][0]:g} times the draw"
+        lines.append(f"Relative error of the first-order change of {what}: {listed} times the draw; {end}.")
+    return lines
 
 
 def percent(share: float) -> str:

@@ -11,7 +11,7 @@ from dualtta.paper.commands import diagnose as command
 from dualtta.paper.theory import diagnose
 from dualtta.paper.theory.diagnose import QUANTITIES
 from dualtta.paper.theory.figures import _bytes, _drawing, first_order, margins, style_sensitivity
-from dualtta.paper.theory.verdicts import carries, sentences, summarise
+from dualtta.paper.theory.findings import error, sentences, summarise
 from dualtta.paper.theory.writing import markdown, tables
 from dualtta.testing import small_net, small_stream
 from dualtta.train import make_source, train
@@ -35,21 +35,21 @@ def columns_of(margins_, bounds):
 ABOUT = {"model": "Net", "layer": "layer1", "batch_norm": False, "adapting": False, "theta": 4}
 
 
-def test_a_broken_bound_is_said_to_be_broken_with_its_share():
+def test_a_violated_bound_is_reported_with_its_share():
     columns = columns_of([1.0, 2.0, 3.0, 4.0], [2.0, 1.5, 4.0, np.nan])
     changes = {name: np.ones((4, 1)) for name in QUANTITIES}
     summary = summarise(columns, changes, {name: 2 * value for name, value in changes.items()}, (1.0,), 8.0)
     assert (summary["flips"], summary["censored"]) == (3, 1)
     assert summary["bound"]["respected"] == 2
     said = "\n".join(sentences(summary, ABOUT))
-    assert "holds for 66.7 % of 3 flips; 1 came below it" in said
-    assert "does not hold as an inequality" in said
+    assert "holds for 66.7 % of 3 flips; 1 is below it" in said
+    assert "the inequality need not hold" in said
     assert "holds for 33.3 % of the flips" in said
-    assert "50.0 % at 1 times the draw: even at 1 of the draw it misses more than 10.0 %" in said
+    assert "50.0 % at 1 times the draw; more than 10.0 % even at 1 times the draw" in said
     assert "D+ and D- cannot be compared: D+ holds 0 and D- holds 0" in said
 
 
-def test_groups_that_differ_are_told_from_groups_that_do_not():
+def test_differences_of_groups_are_tested():
     columns = columns_of(np.arange(1.0, 41), np.arange(2.0, 42))
     columns |= {"plus": np.arange(40) < 20, "minus": np.arange(40) >= 20}
     columns["jacobian"] = np.arange(40.0)
@@ -57,13 +57,13 @@ def test_groups_that_differ_are_told_from_groups_that_do_not():
     changes = {name: np.ones((40, 1)) for name in QUANTITIES}
     said = "\n".join(sentences(summarise(columns, changes, changes, (1.0,), 8.0), ABOUT))
     assert "D+ 9.5 (20), D- 29.5 (20). It is larger on D- than on D+" in said
-    assert "no more than chance gives (p = 1)" in said
+    assert "is not significant (p = 1)" in said
     assert "rank correlation of 1.00 over 40 flips: samples near the decision boundary flip under smaller" in said
 
 
-def test_what_first_order_misses_is_a_share_of_the_change():
-    assert carries(np.array([1.0, 1.0]), np.array([2.0, -2.0])) == {"change": 2.0, "missed": 1.0, "sign": 0.5}
-    assert carries(np.zeros(2), np.zeros(2)) == {"change": 0.0, "missed": None, "sign": None}
+def test_the_error_of_first_order_is_relative_to_the_change():
+    assert error(np.array([1.0, 1.0]), np.array([2.0, -2.0])) == {"change": 2.0, "missed": 1.0, "sign": 0.5}
+    assert error(np.zeros(2), np.zeros(2)) == {"change": 0.0, "missed": None, "sign": None}
 
 
 # what is written
@@ -74,7 +74,7 @@ def found():
     return diagnose(small_net().double(), [x.double() for x in small_stream(3, 12)], tau_sa=0.0, tau_sp=0.05)
 
 
-def test_the_files_hold_what_was_measured(found, tmp_path):
+def test_the_files_hold_the_measurements(found, tmp_path):
     files = {path.name: path for path in found.write(tmp_path)}
     assert set(files) >= {
         "diagnosis.json",
@@ -131,7 +131,7 @@ def test_the_figures_show_every_sample_once(found):
         ]
 
 
-def test_figures_of_what_never_flips_are_drawn_too(tmp_path):
+def test_figures_without_flips_are_drawn_too(tmp_path):
     alone = diagnose(small_net().double(), [small_stream(2, 12)[0][:1].double()], layer="0.0")
     assert (tmp_path / "margins.png") in alone.write(tmp_path)
     with _drawing():
@@ -175,7 +175,7 @@ def test_the_command_measures_a_trained_model_and_writes_all_files(tmp_path, mon
     assert "tables and figures in diagnosis" in said
 
 
-def test_without_weights_the_usual_source_model_is_trained_and_found_again(tmp_path, monkeypatch):
+def test_without_weights_the_default_source_model_is_trained_once(tmp_path, monkeypatch):
     from dualtta.paper.theory import sources
 
     asked = []
@@ -195,7 +195,7 @@ def test_without_weights_the_usual_source_model_is_trained_and_found_again(tmp_p
         (["--dataset", "digits", "--set", "tau_spp=1"], "did you mean 'tau_sp'"),
         (["--dataset", "digits", "--choose", "spilt=test"], "did you mean 'split'"),
         (["--dataset", "digits", "--weights", "missing.pt", "--model", "resnet_tiny"], "missing.pt"),
-        (["--dataset", "pacs"], "lies in a folder"),
+        (["--dataset", "pacs"], "needs the folder that holds it"),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_left(args, says, tmp_path, monkeypatch, capsys):
