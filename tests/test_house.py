@@ -51,6 +51,13 @@ EXCEPTIONS = {
     ("report.thumbnails", "views.style"): "draws the views of an image",
 }
 
+# Packages that do not need torch, and the module of them that does.
+TORCH_FREE = (
+    *(f"dualtta/{name}" for name in ("records/", "report/", "streams/", "files.py", "printing.py", "processes.py")),
+    *(f"dualtta/data/{name}" for name in ("corrupt.py", "images.py", "published.py", "corruptions/", "datasets/", "verify/")),
+)
+NEEDS_TORCH = {"dualtta/report/thumbnails.py": "draws what the views make of an image"}
+
 LONGEST = 300  # lines of a module; of a test 400
 LONG: dict[str, str] = {}  # path: why it is longer
 LONG_TESTS = {"tests/deploy/test_deploy.py", "tests/data/test_prepare.py"}
@@ -62,6 +69,8 @@ SINGLE = {  # what only one module may contain, and which
     r"\bos\.(replace|rename)\b|\bmkstemp\b|from os import .*\b(replace|rename)\b": "dualtta/files.py",
     r"[\"']\.jpeg[\"']": "dualtta/data/images.py",
 }
+
+TORCH = r"^ *(import|from) torch\b"
 
 BANNED = {  # in code that should use a hook, a protocol or the experiment's settings
     r"vars\([^()]*\)(\[[\"']forward[\"']\]|\.(get|pop)\([\"']forward[\"'])": "a module's forward is exchanged: use a hook",
@@ -209,6 +218,12 @@ def test_every_exception_of_the_direction_is_needed():
     assert set(EXCEPTIONS) <= found
 
 
+def test_packages_without_torch_do_not_import_it():
+    free = {path: text for path, text in CODE.items() if path.startswith(TORCH_FREE) and path not in NEEDS_TORCH}
+    assert len(free) > 30
+    assert not list(matches(free, TORCH))
+
+
 def test_modules_are_short():
     assert not open_cases(path for path in long_files(CODE, LONGEST) if path not in LONG)
     assert not open_cases(path for path in long_files(TESTS, 400) if path not in LONG_TESTS)
@@ -299,12 +314,13 @@ def test_a_long_file_is_found():
         'vars(norm)["forward"] = self',
         'before = vars(self.norm).get("forward")',
         'if hasattr(model, "head"):',
+        "    from torch import nn",
         'if dataset == "waterbirds":',
         'if cell.dataset in ("pacs", "imagenet"):',
     ],
 )
 def test_a_line_of_banned_or_repeated_code_is_found(line):
-    assert any(list(matches({"a.py": f"\n{line}"}, pattern)) == ["a.py:2"] for pattern in [*SINGLE, *BANNED])
+    assert any(list(matches({"a.py": f"\n{line}"}, pattern)) == ["a.py:2"] for pattern in [*SINGLE, *BANNED, TORCH])
 
 
 @pytest.mark.parametrize(

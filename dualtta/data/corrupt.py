@@ -184,7 +184,7 @@ def read(path: Path, size: Size) -> Bytes:
 
 
 def encode(pixels: Bytes) -> bytes:
-    """A JPEG file's bytes. Outcome in memory: Pillow does not report a write to a file that a full disk cuts short."""
+    """The bytes of a JPEG file. Made in memory: Pillow does not report a write to a file that a full disk cuts short."""
     encoded = io.BytesIO()
     Image.fromarray(pixels).save(encoded, "JPEG", quality=QUALITY, optimize=True)
     return encoded.getvalue()

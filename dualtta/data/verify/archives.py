@@ -171,7 +171,7 @@ def _is_zip(archive: Path) -> bool:
 
 @contextmanager
 def _open(archive: Path) -> Iterator[Callable[[Any], Any]]:
-    """Opens members by what the survey kept of them."""
+    """A function that opens a member by the `info` of its entry."""
     if _is_zip(archive):
         with zipfile.ZipFile(archive) as zipped:
             yield zipped.open

@@ -10,10 +10,10 @@ from typing import Any
 
 from dualtta.data.datasets.base import Dataset, FileDataset
 from dualtta.data.images import existing_folder, is_image
+from dualtta.data.verify.archives import SUFFIXES
 from dualtta.data.verify.counts import Problem, Tally, compare
 from dualtta.data.verify.recognise import Found, recognise
 
-ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 BLOCK = 64  # images per task of a thread
 Progress = Callable[[list[Any]], Iterable[Any]]
 
@@ -122,7 +122,7 @@ def what_to_do(found: Found, problems: list[Problem]) -> str:
 
 def _content(root: Path) -> str:
     names = sorted(entry.name for entry in root.iterdir())
-    packed = [name for name in names if name.lower().endswith(ARCHIVES)]
+    packed = [name for name in names if name.lower().endswith(SUFFIXES)]
     if packed:
         return f"it holds archives ({', '.join(packed[:3])}); unpack them with `dualtta data prepare {root} DST`"
     if any(is_image(name) for name in names):
