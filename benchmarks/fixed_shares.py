@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dualtta.method import Memory, Method, Probe, Selection
+from dualtta import Memory, Method, Probe, Selection
 from dualtta.methods.deyo import DeYO
 from dualtta.methods.deyo_dual import DeYODual
 from dualtta.methods.dualtta import DualTTA
@@ -39,8 +39,8 @@ class Shares:
 def dual(method: DualTTA | DualTTASafe, shares: Shares, probe: Probe) -> Selection:
     """The drops and weights of DualTTA, at these shares."""
     chosen = shares.first(shares.selected, probe.entropy)
-    diff_sa = probe.drop("alter", suffice=shares.first(shares.above, probe.entropy))
-    diff_sp = probe.drop("preserve", suffice=chosen)
+    diff_sa = probe.drop("alter", needed=shares.first(shares.above, probe.entropy))
+    diff_sp = probe.drop("preserve", needed=chosen)
     beta = (method.ent0 * probe.max_entropy - probe.entropy).exp()
     return Selection.of(chosen, beta + diff_sa.exp() + (method.diff0 - diff_sp).exp())
 
@@ -62,8 +62,8 @@ class FixedSafe(DualTTASafe):
         self.stable(*self.running_means(probe, memory)[:2])
         return dual(self, self.shares, probe)
 
-    def lost(self, memory: Memory) -> bool:
-        super().lost(memory)  # for its cost
+    def should_reset(self, memory: Memory) -> bool:
+        super().should_reset(memory)  # for its cost
         return False
 
 
@@ -112,8 +112,8 @@ class FixedSAR(SAR):
     def select(self, probe: Probe, memory: Memory) -> Selection:
         return Selection.of(self.shares.first(self.shares.selected, probe.entropy), torch.ones_like(probe.entropy))
 
-    def lost(self, memory: Memory) -> bool:
-        super().lost(memory)  # for its cost
+    def should_reset(self, memory: Memory) -> bool:
+        super().should_reset(memory)  # for its cost
         return False
 
 

@@ -1,8 +1,8 @@
-"""The adapter: predicts a batch, then adapts on it. A drop-in for the model it wraps."""
+"""The adapter: predicts a batch, then adapts on it. A drop-in for the model it wraps, with an alarm for collapse."""
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +10,31 @@ import torch
 from torch import Tensor, nn
 
 from dualtta import state
-from dualtta.collapse import ADVICE, CHECK_EVERY, CollapseWarning, collapsing, compare, suspicious, watch
-from dualtta.inputs import PROBABILITIES, Sound, are_shares
-from dualtta.method import Memory, Method, Probe, Selection, Step
-from dualtta.methods import method_name, settings
+from dualtta.method import Method, Selection, Step
+from dualtta.methods import method_name, stored_settings
+from dualtta.model.compiled import compile_passes
 from dualtta.model.forward import Net
-from dualtta.model.momentum import Momentum, Undo
-from dualtta.model.parameters import NonFinite, Weights, like
-from dualtta.optim import Look
+from dualtta.model.parameters import Weights, laid_out_like
+from dualtta.model.shortcuts import examine
+from dualtta.optim import SGD, Evaluation, Outcome, Reevaluate, Updater
 from dualtta.plugins import nearest
-from dualtta.views import Draws, FeatureView
+from dualtta.probe import PROBABILITIES, FiniteCheck, Gradient, Memory, Probe, are_probabilities
+from dualtta.views.base import Draws, FeatureView
 
 KIND = "dualtta-adapter"
+ADVICE = (
+    "the adapted model predicts few classes where the source model predicts many: the adaptation is collapsing. Call "
+    "adapter.reset() to return to the source model, then use a smaller lr, larger batches, reduction='mean', or a method with "
+    "a filter against it (eata, sar)"
+)
+WINDOW = 128  # samples that the shares of predicted classes are averaged over
+ENOUGH = 32  # samples before there can be an alarm
+CHECK_EVERY = 4  # batches between checks: a source forward in each is a quarter of a forward a batch
+COLLAPSED = 0.35  # of the source's spread over classes: below it is a collapse
+
+
+class CollapseWarning(UserWarning):
+    """Predictions cover far fewer classes than the source model's on the same samples."""
 
 
 class Adapter:
@@ -32,11 +45,10 @@ class Adapter:
     ) -> None:
         self.net, self.method, self.weights = net, method, weights
         self.lr, self.momentum, self.seed = lr, momentum, seed
-        self._update = method.update if weights.params else None
         self._views = method.views
         self._feature_views = [view for view in self._views.values() if isinstance(view, FeatureView)]
-        self._optimizer = Momentum(weights, lr, momentum) if self._update else None
-        self._undo = Undo(weights, self._optimizer) if self._optimizer else None
+        self._optimizer = SGD(weights, lr, momentum)
+        self._updater = Updater(method.update, self._optimizer) if method.update and weights.params else None
         self._first_memory = memory
         self._generator = torch.Generator()
         self._begin()
@@ -50,8 +62,7 @@ class Adapter:
 
     @property
     def model(self) -> nn.Module:
-        """The adapted model, a plain module. Its BatchNorm layers are in the mode they adapt in, but for a blend of
-        statistics, which is the adapter's: `predict` goes by it. `eval()` gives them back their source statistics."""
+        """The adapted model, a plain module: BatchNorm stays in the mode it adapts in, without a blend, until `eval()`."""
         return self.net.model
 
     @property
@@ -61,7 +72,7 @@ class Adapter:
 
     @property
     def wiring(self) -> dict[str, Any]:
-        """What BatchNorm goes by, and where the views sit: as asked for, or as the method and the model have it."""
+        """The statistics BatchNorm normalises by and the layer of the views, whether given or chosen."""
         return {"statistics": self.net.statistics, "layer": self.layer}
 
     def __repr__(self) -> str:
@@ -73,16 +84,16 @@ class Adapter:
         return self.step(x).logits
 
     def predict(self, x: Tensor) -> Tensor:
-        """Logits by the adapted model, without adapting."""
-        sound = Sound(x)
+        """Logits (B, C) of the adapted model, without adapting."""
+        finite = FiniteCheck(x)
         with torch.no_grad():
-            logits = self.net(x, lone=len(x) == 1)
-        sound.insist()
-        return self._kept(logits)
+            logits = self.net(x, single=len(x) == 1)
+        finite.check()
+        return self._owned(logits)
 
     def step(self, x: Tensor, *, draws: Mapping[str, Draws] | None = None) -> Step:
-        """Predict x, then adapt on it; says what happened. `draws` replays the random draws of an earlier step."""
-        sound = Sound(x)
+        """Predict x (B, ...), then adapt on it. `draws` replays the random draws of an earlier step."""
+        finite = FiniteCheck(x)
         drawn = dict(draws or {})
         for name in drawn:
             if name not in self._views:
@@ -92,167 +103,125 @@ class Adapter:
             torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
         with torch.inference_mode(False), torch.no_grad():  # objectives, and the forwards that they need, keep their graph
             x = x.clone() if x.is_inference() else x
-            self._examine(x, sound)
-            look = self._look(x, drawn, self._graph(x), sound)
-            if self._update and not self.steps and are_shares(look.probe.raw_logits):
+            self._prepare(x, finite)
+            evaluation = self._evaluate(x, drawn, self._gradient(x), finite)
+            probe, selection = evaluation.probe, evaluation.selection
+            if self._updater and not self.steps and are_probabilities(probe.raw_logits):
                 warnings.warn(PROBABILITIES, stacklevel=3)
-            # now, while the device still computes: once the update is known to have been finite, it waits for the next batch
-            logits, drops = self._kept(look.probe.raw_logits.detach()), look.probe.drops
-            watched = watch(self.memory, look.probe.prediction, logits.shape[1]) if self._update else {}
+            # computed before the update, while a GPU is busy: after the update, the host has already waited for its result
+            logits, drops = self._owned(probe.raw_logits.detach()), probe.drops
+            watched = count_classes(self.memory, "watch", probe.prediction, logits.shape[1]) if self._updater else {}
             if len(drops) < 2:
-                unseen = torch.full_like(look.probe.entropy, torch.nan)
-                drops = {"alter": unseen, "preserve": unseen.clone(), **drops}
-            updated, skipped, recovered, backwards = self._learn(look, lambda among: self._again(x, drawn, among))
-            if recovered:
-                watched = watch({}, look.probe.prediction, logits.shape[1])
-            alarm = self._alarm(x, look.probe, watched) if self._update and not skipped else False
+                missing = torch.full_like(probe.entropy, torch.nan)
+                drops = {"alter": missing, "preserve": missing.clone(), **drops}
+            outcome = self._learn(evaluation, lambda selected: self._reevaluate(x, drawn, finite, selected))
+            if outcome.recovered:
+                watched = count_classes({}, "watch", probe.prediction, logits.shape[1])
+            alarm = self._alarm(x, probe, watched) if self._updater and not outcome.skipped else False
         return Step(
             logits=logits,
-            plus=look.selection.plus,
-            minus=look.selection.minus,
-            weight=look.selection.weight,
+            plus=selection.plus,
+            minus=selection.minus,
+            weight=selection.weight,
             drops=drops,
-            loss=look.loss.detach(),
-            updated=updated,
-            skipped=skipped,
-            recovered=recovered,
+            loss=evaluation.loss.detach(),
             collapsing=alarm,
             forwards=self.net.forwarded - before,
-            backwards=backwards,
             draws=drawn,
+            **outcome._asdict(),
         )
 
-    def _kept(self, logits: Tensor) -> Tensor:
-        """Logits that stay: the next replay of a CUDA graph writes where the last one's lie."""
+    def _owned(self, logits: Tensor) -> Tensor:
+        """Logits in memory of their own: the next replay of a CUDA graph overwrites the output of the last."""
         return logits.clone() if self.net.speed.graphs else logits
 
-    def check(self, x: Tensor) -> None:
-        """A ValueError where x is no batch that can be adapted on."""
-        Sound(x).insist()
+    def _prepare(self, x: Tensor, finite: FiniteCheck) -> None:
+        """On the first batches: find which shortcuts are exact, where the method can use any, and compile the passes."""
+        useful = self._updater is not None and (self.method.needs == "selected" or self.net.micro_batch)
+        if useful and not self.net.examined(x.shape):
+            finite.check()
+            examine(self.net, x, self._feature_views)
+        if self.net.speed.compile:
+            compile_passes(self.net, self._feature_views, len(x))
 
-    def _examine(self, x: Tensor, sound: Sound) -> None:
-        """Find out, once, which shortcuts are exact on this model, where the method can make use of any."""
-        useful = self.method.needs == "selected" or self.net.micro_batch
-        if self._update is not None and useful and not self.net.examined(x.shape):
-            sound.insist()
-            self.net.examine(x, self._feature_views)
-        self.net.compile(self._feature_views, len(x))
+    def _gradient(self, x: Tensor) -> Gradient:
+        """What the first forward keeps its graph for: forwarding few selected samples again costs less than a whole graph."""
+        if self._updater is None:
+            return "none"
+        whole = self.method.needs == "batch" or not self.net.shortcuts(x.shape).independent or self._share > 0.5
+        return "batch" if whole and not self.net.micro_batch else "selected"
 
-    def _graph(self, x: Tensor) -> bool | None:
-        """Whether the first forward keeps its graph: where the whole batch needs it, or most of the last one did.
-
-        Otherwise the selected are forwarded again with theirs, which costs less while they are fewer than half.
-        """
-        if self._update is None:
-            return None
-        everybody = self.method.needs == "everybody" or not self.net.shortcuts(x.shape).independent
-        return not self.net.micro_batch and (everybody or self._share > 0.5)
-
-    def _look(
-        self,
-        x: Tensor,
-        drawn: dict[str, Draws],
-        graph: bool | None,
-        sound: Sound | None = None,
-        among: Selection | None = None,
-    ) -> Look:
-        probe = Probe(self.net, self.weights, x, self._views, self.memory, drawn, self._generator, graph=graph)
-        if sound:
-            sound.insist()  # asked before the forward, heard after it: neither waits for the other
+    def _evaluate(
+        self, x: Tensor, drawn: dict[str, Draws], gradient: Gradient, finite: FiniteCheck, within: Selection | None = None
+    ) -> Evaluation:
+        """Forward the batch, select samples (only some of `within`), and compute the loss."""
+        probe = Probe(self.net, self.weights, x, self._views, self.memory, drawn, self._generator, gradient=gradient)
+        finite.check()  # begun before the forward and read after it, so that neither waits for the other
         selection = self.method.select(probe, self.memory)
-        if among is not None:
-            selection = selection.among(among)
+        if within is not None:
+            selection = selection.restricted_to(within)
         with torch.enable_grad():
             loss = self.method.objective(probe, selection, self.memory)
-        return Look(probe, selection, loss)
+        return Evaluation(probe, selection, loss)
 
-    def _again(self, x: Tensor, drawn: dict[str, Draws], among: Selection) -> Look:
-        """Look once more, among those selected before; only at them where that is the same."""
-        same = self.method.pointwise and not self._views and self.net.shortcuts(x.shape).independent
-        if same and sum(among.sizes) < len(x):
-            rows = among.taking.nonzero().squeeze(1)
-            x, among = x[rows], among.rows(rows)
-        return self._look(x, drawn, graph=not self.net.micro_batch, among=among)
+    def _reevaluate(self, x: Tensor, drawn: dict[str, Draws], finite: FiniteCheck, selected: Selection) -> Evaluation:
+        """Evaluate the batch once more, or only the samples selected before where that gives the same."""
+        separable = self.method.per_sample and not self._views and self.net.shortcuts(x.shape).independent
+        if separable and sum(selected.sizes) < len(x):
+            rows = selected.selected.nonzero().squeeze(1)
+            x, selected = x[rows], selected.at_rows(rows)
+        return self._evaluate(x, drawn, "selected" if self.net.micro_batch else "batch", finite, selected)
 
-    def _learn(self, look: Look, again: Callable[[Selection], Look]) -> tuple[bool, bool, bool, int]:
-        """Take the update: (updated, skipped, recovered, samples in its backwards). Whatever goes wrong leaves weights and
-        memory as they were."""
+    def _learn(self, evaluation: Evaluation, reevaluate: Reevaluate) -> Outcome:
+        """Take the update, remember the batch, and return to the source where the method asks for it."""
         self.steps += 1
-        if self._update is None or self._optimizer is None or self._undo is None:
-            return False, False, False, 0
-        ahead = self._ahead(look)
-        look.selection.counted  # noqa: B018 (asked before a backward is started, heard after it)
-        total = look.probe.entropy.sum()  # not finite where anybody's is not
-        if not (ahead or math.isfinite(total)):
+        if self._updater is None:
+            return Outcome()
+        used, outcome = self._updater.take(evaluation, reevaluate, self.net, speculative=self._speculative(evaluation))
+        if outcome.skipped:
             self.skips += 1
-            return False, True, False, 0
-        taken, backwards = look, 0
-        if ahead or not look.selection.empty():
-            self._undo.mark()
-            backwards = look.probe.graphed
-            try:
-                with self.net.normalising(lone=len(look.probe.entropy) == 1):
-                    taken = self._update.apply(look, again, self.weights, self._optimizer)
-                self.weights.settle(total)
-                if taken.selection.empty():
-                    self._undo.back()
-                elif taken is not look:
-                    backwards += taken.probe.graphed
-            except BaseException as error:
-                self._undo.back()
-                if not isinstance(error, NonFinite):
-                    raise
-                self.skips += 1
-                return False, True, False, backwards
-        self._share = sum(look.selection.sizes) / len(look.selection.plus)
-        remembered = self.method.remember(taken.probe, taken.selection, self.memory)
-        self.memory = {**remembered, **look.probe.observed}
-        recovered = self.method.lost(self.memory)
-        if recovered:
-            self._restore(self.weights.source, {})
-            kept = {name: self.memory[name] for name in self.method.survives if name in self.memory}
-            self.memory = {**self._first_memory, **kept}
-            self.recoveries += 1
-        return not taken.selection.empty(), False, recovered, backwards
+            return outcome
+        self._share = sum(evaluation.selection.sizes) / len(evaluation.selection.plus)
+        remembered = self.method.remember(used.probe, used.selection, self.memory)
+        self.memory = {**remembered, **evaluation.probe.observed}
+        if not self.method.should_reset(self.memory):
+            return outcome
+        self._restore(self.weights.source, {})
+        kept = {name: self.memory[name] for name in self.method.kept_on_reset if name in self.memory}
+        self.memory = {**self._first_memory, **kept}
+        self.recoveries += 1
+        return outcome._replace(recovered=True)
 
-    def _ahead(self, look: Look) -> bool:
-        """Whether the update is begun before anybody knows that it is due: what must not have been is taken back.
+    def _speculative(self, evaluation: Evaluation) -> bool:
+        """Whether the update starts before the host has read whether any sample is selected, so that a GPU is not idle.
 
-        A GPU would stand idle while the host hears who is selected and starts the backward. Where the graph of the whole
-        batch is kept anyway, and somebody of the last batch was selected, the guess is seldom wrong; then it costs a backward.
+        A wrong guess costs a backward. It is rare where the graph of the whole batch is kept and the last batch selected some.
         """
-        return look.loss.is_cuda and self._share > 0 and look.probe.graphed == len(look.probe.entropy)
+        return evaluation.loss.is_cuda and self._share > 0 and evaluation.probe.graphed == len(evaluation.probe.entropy)
 
     def _alarm(self, x: Tensor, probe: Probe, watched: Memory) -> bool:
-        """Whether the predictions are collapsing, as far as can be told after this batch."""
+        """Count this batch's predictions, and say whether they are collapsing."""
         self.memory = {**self.memory, **watched}
         if self.steps % CHECK_EVERY == 0:
             if suspicious(self.memory):
-                self.memory = {**self.memory, **compare(self.memory, probe.prediction, self._source_logits(x).argmax(1))}
+                with self.weights.at_source():
+                    source = self.net(x, single=len(x) == 1).argmax(1)
+                for key, predictions in (("watch.adapted", probe.prediction), ("watch.source", source)):
+                    counted = count_classes(self.memory, key, predictions, len(self.memory["watch.shares"]))
+                    self.memory = {**self.memory, **counted}
             self.alarmed = collapsing(self.memory)
         if self.alarmed and not self.warned:
             self.warned = True
             warnings.warn(ADVICE, CollapseWarning, stacklevel=4)
         return self.alarmed
 
-    def _source_logits(self, x: Tensor) -> Tensor:
-        """What the source model would have said."""
-        now = self.weights.values()
-        self.weights.assign(self.weights.source)
-        try:
-            with torch.no_grad():
-                return self.net(x, lone=len(x) == 1)
-        finally:
-            self.weights.assign(now)
-
     def _restore(self, values: Mapping[str, Tensor], velocity: Mapping[str, Tensor]) -> None:
         self.weights.assign(values)
-        if self._optimizer:
-            masters = self.weights.masters
-            self._optimizer.velocity = {name: like(masters[name], value).clone() for name, value in velocity.items()}
+        masters = self.weights.masters
+        self._optimizer.velocity = {name: laid_out_like(masters[name], value).clone() for name, value in velocity.items()}
 
     def reset(self) -> None:
-        """Back to the source model: parameters, buffers, optimiser, memory, random numbers and counts."""
+        """Return to the source model: parameters, buffers, optimiser, memory, random numbers and counts."""
         self._restore(self.weights.source, {})
         self.weights.buffers.assign({})
         self._begin()
@@ -261,33 +230,18 @@ class Adapter:
         """Write all state to one safetensors file; an adapter made the same way continues from it bit for bit."""
         groups: dict[str, Mapping[str, Tensor]] = {
             "weights": self.weights.values(),
-            "momentum": self._optimizer.velocity if self._optimizer else {},
+            "momentum": self._optimizer.velocity,
             "buffers": self.weights.buffers.changed(),
             "memory": self.memory,
             "random": {"state": self._generator.get_state()},
         }
-        tensors = {f"{group}/{name}": value.cpu() for group, named in groups.items() for name, value in named.items()}
-        state.write(path, KIND, tensors, {"made": self._made(), "counts": self._counts()})
+        counts = [self.steps, self.skips, self.recoveries, self.warned, self.alarmed, self._share]
+        state.write_groups(path, KIND, groups, {"made": self._made(), "counts": counts})
 
-    @torch.inference_mode(False)  # later steps write into what is loaded, and need its gradient
+    @torch.inference_mode(False)  # later steps write into the loaded tensors, and need their gradient
     def load(self, path: str | Path) -> None:
-        """Continue from what `save` wrote; refuses the state of another model or of other settings."""
-        tensors, about = state.read(path, KIND)
-        for key, here in self._made().items():
-            if about["made"].get(key) != here:
-                raise ValueError(f"{path} was saved with {key}={about['made'].get(key)!r}; this adapter has {here!r}")
-        for key, value in self.method.retired.items():
-            if about["made"].get(key, value) != value:
-                why = f"{key}={about['made'][key]!r}, a setting that {about['made']['method']} no longer has"
-                raise ValueError(f"{path} was saved with {why}: adapt from the source model instead")
-        groups: dict[str, dict[str, Tensor]] = {"weights": {}, "momentum": {}, "buffers": {}, "memory": {}, "random": {}}
-        for full, value in tensors.items():
-            group, _, name = full.partition("/")
-            groups.setdefault(group, {})[name] = value
-        counts: Any = about.get("counts")
-        if isinstance(counts, list) and len(counts) == 4:  # as once written: without the last two
-            counts = [*counts, False, 0.0]
-        self._check_state(path, groups, counts)  # all of it, before any of it is taken over
+        """Continue from what `save` wrote; a state of another model or of other settings is refused."""
+        groups, counts = state.read_groups(path, KIND, self._made(), self.method.retired, self.weights)
         device = next(iter(self.weights.masters.values())).device if self.weights.masters else torch.device("cpu")
         self._restore(groups["weights"], {name: value.to(device) for name, value in groups["momentum"].items()})
         self.weights.buffers.assign(groups["buffers"])
@@ -295,20 +249,48 @@ class Adapter:
         self._generator.set_state(groups["random"]["state"])
         self.steps, self.skips, self.recoveries, self.warned, self.alarmed, self._share = counts
 
-    def _check_state(self, path: str | Path, groups: Mapping[str, Mapping[str, Tensor]], counts: Any) -> None:
-        masters = self.weights.masters
-        fits = set(groups["weights"]) == set(masters) and set(groups["buffers"]) <= set(self.weights.buffers.source)
-        fits = fits and "state" in groups["random"] and isinstance(counts, list)
-        moved = [*groups["weights"].items(), *groups["momentum"].items()]
-        fits = fits and all(name in masters and value.shape == masters[name].shape for name, value in moved)
-        finite = all(value.isfinite().all() for _, value in moved)
-        if not (fits and finite and len(counts) == len(self._counts())):
-            raise ValueError(f"{path} is damaged: its tensors are not those of this adapter, or not finite")
-
     def _made(self) -> dict[str, Any]:
         """How the adapter was made, as far as its state depends on it."""
         own = {"method": method_name(type(self.method)), "lr": self.lr, "momentum": self.momentum}
-        return state.plain({**own, **self.wiring, "source": self.weights.fingerprint, **settings(self.method)})
+        return state.plain({**own, **self.wiring, "source": self.weights.fingerprint, **stored_settings(self.method)})
 
-    def _counts(self) -> list[int | bool | float]:
-        return [self.steps, self.skips, self.recoveries, self.warned, self.alarmed, self._share]
+
+def count_classes(memory: Memory, key: str, predictions: Tensor, classes: int) -> Memory:
+    """The shares of predicted classes over the last samples, with these predictions (B,), and the number of samples so far.
+
+    The shares are a plain mean until the window is full, and an exponential one from then on.
+    """
+
+    def add(shares: Tensor, share: float) -> Tensor:  # not by bincount, for which the host would wait
+        return shares.index_add_(0, predictions, shares.new_ones(size), alpha=share / size)
+
+    size = len(predictions)
+    if f"{key}.seen" not in memory:
+        zeros = torch.zeros(classes, device=predictions.device)
+        return {f"{key}.seen": torch.tensor(float(size)), f"{key}.shares": add(zeros, 1.0)}
+    seen = memory[f"{key}.seen"] + size  # a CPU tensor
+    rate = min(1.0, size / min(seen.item(), WINDOW))
+    return {f"{key}.seen": seen, f"{key}.shares": add(memory[f"{key}.shares"] * (1 - rate), rate)}
+
+
+def spread(shares: Tensor) -> float:
+    """The number of classes that predictions are spread over, less one: exp of the entropy of their shares, minus 1.
+
+    >>> round(spread(torch.tensor([0.5, 0.5, 0.0])), 3), round(spread(torch.tensor([1.0, 0.0, 0.0])), 3)
+    (1.0, 0.0)
+    """
+    return math.exp(torch.special.entr(shares).sum().item()) - 1
+
+
+def suspicious(memory: Memory) -> bool:
+    """Whether recent predictions cover few classes. A stream may be sorted by class, so this alone is no alarm."""
+    classes = len(memory["watch.shares"])
+    return memory["watch.seen"].item() > ENOUGH and spread(memory["watch.shares"]) < 0.5 * (min(classes, WINDOW // 2) - 1)
+
+
+def collapsing(memory: Memory) -> bool:
+    """Whether the adapted model's predictions cover far fewer classes than the source model's on the same samples."""
+    if "watch.source.seen" not in memory or memory["watch.source.seen"].item() < ENOUGH or not suspicious(memory):
+        return False
+    source, adapted = spread(memory["watch.source.shares"]), spread(memory["watch.adapted.shares"])
+    return source > min(1.0, 0.5 * (len(memory["watch.shares"]) - 1)) and adapted < COLLAPSED * source

@@ -16,7 +16,7 @@ from dualtta import state
 from dualtta.progress import track
 
 if TYPE_CHECKING:
-    from dualtta.method import Memory
+    from dualtta.probe import Memory
 
 PREFIX = "fisher."
 KIND = "dualtta-fisher"
@@ -61,7 +61,8 @@ def estimate_fisher(
     With `cache`, a file that fits the model, its adapted parameters and `origin` is read instead; one that does not is an
     error, never silently replaced. `wiring` is what `adapt` takes (`parameters`, `statistics`, `logits`, ...).
     """
-    from dualtta.method import widen
+    from dualtta.optim import gradient
+    from dualtta.probe import FiniteCheck, widen
     from dualtta.wrap import adapt
 
     adapter = adapt(model, "eata", **wiring)
@@ -74,10 +75,10 @@ def estimate_fisher(
         for x in track(batches, "Fisher importance", shown=progress):
             if isinstance(x, list | tuple):
                 raise ValueError("batches must yield inputs alone, not pairs with labels: (x for x, y in loader)")
-            adapter.check(x)
+            FiniteCheck(x).check()
             logits = widen(net(x.clone() if x.is_inference() else x))
             loss = nn.functional.cross_entropy(logits, logits.detach().argmax(1))
-            for name, grad in weights.gradient(loss).items():
+            for name, grad in gradient(loss, weights).items():
                 total[name] += grad.square()
             count, samples = count + 1, samples + len(x)
         mean = {name: value / max(1, count) for name, value in total.items()}

@@ -1,4 +1,4 @@
-"""What flows through the pipeline: a batch is probed, a method selects, its objective is descended, a step is reported.
+"""What a method is made of: a batch is probed, the method selects samples, its objective is descended, a step is reported.
 
 Batch --x--> Probe --> drops --> Selection (D+, D-, weight) --> objective --> Update --> Step
 """
@@ -7,33 +7,24 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from dualtta.host_copy import Asked
-from dualtta.hyperparameters import check_field
-from dualtta.hyperparameters import one_of as one_of
-from dualtta.hyperparameters import within as within
-from dualtta.losses import entropy as entropy
-from dualtta.losses import widen as widen
+from dualtta.hyperparameters import check_field, within
 from dualtta.model.batchnorm import Statistics
-from dualtta.probe import Drop as Drop
-from dualtta.probe import Memory as Memory
-from dualtta.probe import Probe as Probe
+from dualtta.optim import Descend, Update
+from dualtta.probe import Memory, Probe
 from dualtta.protocols import Protocol, Situation, check_protocol, scaled_rate
 from dualtta.views.base import Draws, View
-
-if TYPE_CHECKING:
-    from dualtta.optim import Update
 
 Reduction = Literal["sum", "mean"]
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Who takes part: D+ (entropy minimised), D- (entropy maximised), each sample's weight; all of shape (B,)."""
+    """The samples that take part: D+ (entropy minimised), D- (entropy maximised), each one's weight; all of shape (B,)."""
 
     plus: Tensor
     minus: Tensor
@@ -41,7 +32,7 @@ class Selection:
 
     @classmethod
     def of(cls, plus: Tensor, alpha: Tensor, minus: Tensor | None = None, beta: Tensor | None = None) -> "Selection":
-        """D+ weighted by alpha, D- by beta; whoever is in neither has weight zero.
+        """D+ weighted by alpha, D- by beta; samples in neither have weight zero.
 
         >>> Selection.of(torch.tensor([True, False]), torch.tensor([2.0, 3.0])).weight
         tensor([2., 0.])
@@ -51,50 +42,75 @@ class Selection:
             return cls(plus, torch.zeros_like(plus), weight)
         return cls(plus, minus, torch.where(minus, beta, weight))
 
-    def among(self, other: "Selection") -> "Selection":
-        """This selection, restricted to those that `other` selected for the same purpose."""
+    def restricted_to(self, other: "Selection") -> "Selection":
+        """This selection without the samples that `other` does not select for the same set."""
         plus, minus = self.plus & other.plus, self.minus & other.minus
         return Selection(plus, minus, torch.where(plus | minus, self.weight, 0.0))
 
-    def rows(self, rows: Tensor) -> "Selection":
-        """This selection of a part of the batch."""
+    def at_rows(self, rows: Tensor) -> "Selection":
+        """This selection for a part of the batch."""
         return Selection(self.plus[rows], self.minus[rows], self.weight[rows])
 
     @property
-    def taking(self) -> Tensor:
-        """Who takes part at all."""
+    def selected(self) -> Tensor:
+        """A mask of the samples in D+ or D-."""
         return self.plus | self.minus
 
     @cached_property
-    def counted(self) -> Asked:
-        """Who is in D+ and in D-, on its way to the host."""
-        return Asked(torch.stack([self.plus, self.minus]))
+    def masks(self) -> "HostCopy":
+        """D+ and D- for the host."""
+        return HostCopy(torch.stack([self.plus, self.minus]))
 
     @cached_property
     def sizes(self) -> tuple[int, int]:
-        """How many are in D+ and in D-: the one place where the host waits for the device to know."""
-        plus, minus = map(sum, self.counted.hear())
+        """|D+| and |D-|. The host waits for the device here."""
+        plus, minus = map(sum, self.masks.read())
         return plus, minus
 
     def empty(self) -> bool:
         return not any(self.sizes)
 
 
+class HostCopy:
+    """Asynchronous device-to-host copy of a few numbers; synchronises on the first read.
+
+    >>> HostCopy(torch.tensor([1, 2])).read()
+    [1, 2]
+    """
+
+    def __init__(self, numbers: Tensor) -> None:
+        self._numbers = numbers
+        self._done: torch.cuda.Event | None = None
+
+    def start(self) -> None:
+        """Begin the copy, so that the device makes it before what it is given next."""
+        if self._numbers.is_cuda:
+            self._numbers = self._numbers.detach().to("cpu", non_blocking=True)
+            self._done = torch.cuda.current_stream().record_event()
+
+    def read(self) -> Any:
+        """The numbers as Python has them: one, or lists of them."""
+        self.start()
+        if self._done:
+            self._done.synchronize()
+        return self._numbers.tolist()
+
+
 def entropy_objective(probe: Probe, selection: Selection, lam: float = 0.0, reduction: Reduction = "mean") -> Tensor:
     """L = sum over D+ of alpha Ent - lam * sum over D- of beta Ent, or the same with means; an empty set contributes 0."""
 
-    known = selection.plus.device.type == "cpu"  # how many there are: a GPU would have to be waited for
+    on_host = selection.plus.device.type == "cpu"  # reading the sizes from a GPU would make the host wait
 
     def term(mask: Tensor, which: int) -> Tensor:
         weight = torch.where(mask, selection.weight, 0.0)
         if reduction == "sum":
             return weight
-        return weight / (max(1, selection.sizes[which]) if known else mask.sum().clamp_min(1))
+        return weight / (max(1, selection.sizes[which]) if on_host else mask.sum().clamp_min(1))
 
     signed = term(selection.plus, 0)
-    if lam and (not known or selection.sizes[1]):
+    if lam and (not on_host or selection.sizes[1]):
         signed = signed - lam * term(selection.minus, 1)
-    return probe.weighted_entropy(signed, selection.taking)
+    return probe.weighted_entropy(signed, selection.selected)
 
 
 @dataclass(frozen=True)
@@ -113,24 +129,26 @@ class Method(ABC):
     """A method is its hyper-parameters and its equations. It holds no state: memory is passed in and out.
 
     Subclasses are frozen dataclasses. Views are fields (their names are the keys of `Step.drops`), `select` holds the
-    equations, `update` names the rule that descends the objective. Class variables carry all else that is known of the method.
+    equations, `update` names the rule that descends the objective. Class variables hold everything else about the method.
     """
 
     name: ClassVar[str] = ""  # in `dualtta.METHODS`, the command line and records
     title: ClassVar[str] = ""  # in tables and figures; empty: the name
-    paper: ClassVar[str] = ""  # where it is published
+    paper: ClassVar[str] = ""  # its address
     published: ClassVar[str] = ""  # year and month; tables list methods in this order
     appearance: ClassVar[Appearance | None] = None  # None: chosen by the name
     fisher_samples: ClassVar[int] = 0  # source samples that its Fisher importance is estimated on
+    # hyper-parameters by the names under which records and saved states hold them; `adapt` understands both names
+    aliases: ClassVar[Mapping[str, str]] = {"spare": "frozen_top"}
 
     statistics: ClassVar[Statistics] = "batch"  # what BatchNorm normalises by
-    needs: ClassVar[Literal["selected", "everybody"]] = "selected"  # whose gradient the objective asks for
-    pointwise: ClassVar[bool] = False  # `select` judges each sample by itself: SAM may look again at a part of the batch
-    survives: ClassVar[tuple[str, ...]] = ()  # what of the memory a return to the source leaves
+    needs: ClassVar[Literal["selected", "batch"]] = "selected"  # the samples whose gradient the objective needs
+    per_sample: ClassVar[bool] = False  # `select` treats each sample on its own: SAM may evaluate a part of the batch alone
+    kept_on_reset: ClassVar[tuple[str, ...]] = ()  # memory that survives a reset to the source by `should_reset`
     retired: ClassVar[Mapping[str, Any]] = {}  # settings of earlier versions, in saved states: the value that still loads
     rates: ClassVar[tuple[float, float]] = (5e-4, 1e-4)  # default learning rates; the second where all norms are LayerNorm
     published_rates: ClassVar[Mapping[str, tuple[float, float]]] = {}  # by protocol, for batches of 64; others have `rates`
-    spare: float = within(0.0, 0, 1)  # the share of the depth, from the output down, whose norm layers are left alone
+    frozen_top: float = within(0.0, 0, 1)  # share of the depth, from the output down, whose norm layers do not adapt
 
     def __post_init__(self) -> None:
         for spec in fields(self):
@@ -138,12 +156,12 @@ class Method(ABC):
 
     @classmethod
     def learns(cls) -> bool:
-        """Whether its parameters ever move."""
+        """Whether the method ever updates parameters."""
         return cls().update is not None
 
     @classmethod
     def learning_rate(cls, at: Situation, protocol: Protocol = "paper") -> float:
-        """The rate under a protocol; a published one follows its authors' rule for the batch size."""
+        """The learning rate under a protocol; a published one is scaled with the batch size by its authors' rule."""
         check_protocol(protocol)
         if protocol in cls.published_rates:
             return scaled_rate(cls.published_rates[protocol][at.layer_norm], at)
@@ -151,7 +169,7 @@ class Method(ABC):
 
     @classmethod
     def settings_for(cls, at: Situation, protocol: Protocol = "paper") -> dict[str, Any]:
-        """Hyper-parameters under a protocol, learning rate included; empty for methods that learn nothing."""
+        """Hyper-parameters under a protocol, with the learning rate; empty for methods that never update."""
         return {"lr": cls.learning_rate(at, protocol)} if cls.learns() else {}
 
     @property
@@ -160,26 +178,24 @@ class Method(ABC):
         return {name: value for name, value in named.items() if isinstance(value, View)}
 
     @property
-    def update(self) -> "Update | None":
-        """The rule that descends the objective; None where nothing is ever updated."""
-        from dualtta.optim import Descend
-
+    def update(self) -> Update | None:
+        """The rule that descends the objective; None: no parameter is ever updated."""
         return Descend()
 
     @abstractmethod
     def select(self, probe: Probe, memory: Memory) -> Selection:
-        """D+, D- and the weights of one batch."""
+        """D+, D- and the weights (B,) of one batch."""
 
     def objective(self, probe: Probe, selection: Selection, memory: Memory) -> Tensor:
-        """What is minimised: by default the mean weighted entropy over D+."""
+        """The loss, a scalar with a gradient: by default the mean weighted entropy over D+."""
         return entropy_objective(probe, selection)
 
     def remember(self, probe: Probe, selection: Selection, memory: Memory) -> Memory:
         """The memory after this batch."""
         return memory
 
-    def lost(self, memory: Memory) -> bool:
-        """Whether the model is beyond repair, so that it must return to the source."""
+    def should_reset(self, memory: Memory) -> bool:
+        """Whether the model must return to the source weights after this batch."""
         return False
 
 
@@ -190,13 +206,13 @@ class Step:
     logits: Tensor  # (B, C), predicted before adapting on this batch
     plus: Tensor
     minus: Tensor
-    weight: Tensor  # alpha on D+, beta on D-, 0 for whoever takes no part
-    drops: dict[str, Tensor]  # "alter" and "preserve"; NaN where nobody looked
+    weight: Tensor  # alpha on D+, beta on D-, 0 elsewhere
+    drops: dict[str, Tensor]  # "alter" and "preserve"; NaN for samples that were not evaluated
     loss: Tensor  # 0-dim, before the update
-    updated: bool  # a step was taken on the parameters
+    updated: bool  # the parameters were updated
     skipped: bool  # an update was due, but loss, gradient or result was not finite
-    recovered: bool  # the method gave the model up and returned to the source
-    collapsing: bool  # predictions concentrate while their entropy leaves where it was
+    recovered: bool  # `Method.should_reset` returned the model to the source
+    collapsing: bool  # predictions cover far fewer classes than the source model's on the same samples
     forwards: int  # samples forwarded, views included; a view that starts at its layer counts as a whole one
-    backwards: int  # samples that a gradient went back through
-    draws: dict[str, Draws]  # the views' random draws: `step(x, draws=...)` replays them
+    backwards: int  # samples in the backward passes
+    draws: dict[str, Draws]  # of the views; `step(x, draws=...)` replays them

@@ -1,11 +1,11 @@
-"""State on disk: one safetensors file, what it is about as JSON in its header. No pickle, nothing half-written."""
+"""State on disk: one safetensors file with a JSON header. No pickle, and no file is left half-written."""
 
 import hashlib
 import json
 from collections.abc import Mapping
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -14,11 +14,16 @@ from torch import Tensor
 
 from dualtta.files import write_bytes
 
+if TYPE_CHECKING:
+    from dualtta.model.parameters import Weights
+
 VERSION = 1
+GROUPS = ("weights", "momentum", "buffers", "memory", "random")  # of an adapter's state
+Groups = dict[str, dict[str, Tensor]]
 
 
 def write(path: str | Path, kind: str, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-    """Write all or nothing."""
+    """Write the tensors with a header; the file is replaced whole or not at all."""
     header = {"kind": kind, "version": VERSION, **about}
     header["digest"] = digest(json.dumps(header), tensors)
     data = save({name: value.contiguous() for name, value in tensors.items()}, {"dualtta": json.dumps(header)})
@@ -26,8 +31,8 @@ def write(path: str | Path, kind: str, tensors: Mapping[str, Tensor], about: Map
 
 
 def read(path: str | Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and what they are about; a ValueError that says what the file is where it is something else."""
-    Path(path).open("rb").close()  # of a folder or a missing file the system says more than safetensors does
+    """The tensors and the header; a ValueError that says what the file is where it is of another kind."""
+    Path(path).open("rb").close()  # the system's error about a folder or a missing file says more
     try:
         with safe_open(path, framework="pt") as file:
             header = json.loads((file.metadata() or {}).get("dualtta", "{}"))
@@ -46,8 +51,46 @@ def read(path: str | Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]
     return tensors, header
 
 
+def write_groups(path: str | Path, kind: str, groups: Mapping[str, Mapping[str, Tensor]], about: Mapping[str, Any]) -> None:
+    """Write an adapter's state: named tensors in groups, moved to the CPU."""
+    tensors = {f"{group}/{name}": value.cpu() for group, named in groups.items() for name, value in named.items()}
+    write(path, kind, tensors, about)
+
+
+def read_groups(
+    path: str | Path, kind: str, made: Mapping[str, Any], retired: Mapping[str, Any], weights: "Weights"
+) -> tuple[Groups, list[Any]]:
+    """An adapter's state and its counts; refused where it was made otherwise or does not fit these weights.
+
+    `retired` holds settings of earlier versions, at the values that the method still has.
+    """
+    tensors, about = read(path, kind)
+    for key, here in made.items():
+        if about["made"].get(key) != here:
+            raise ValueError(f"{path} was saved with {key}={about['made'].get(key)!r}; this adapter has {here!r}")
+    for key, value in retired.items():
+        if about["made"].get(key, value) != value:
+            why = f"{key}={about['made'][key]!r}, a setting that {about['made']['method']} no longer has"
+            raise ValueError(f"{path} was saved with {why}: adapt from the source model instead")
+    groups: Groups = {group: {} for group in GROUPS}
+    for full, value in tensors.items():
+        group, _, name = full.partition("/")
+        groups.setdefault(group, {})[name] = value
+    counts: Any = about.get("counts")
+    if isinstance(counts, list) and len(counts) == 4:  # written before the last two were added
+        counts = [*counts, False, 0.0]
+    masters = weights.masters
+    fits = set(groups["weights"]) == set(masters) and set(groups["buffers"]) <= set(weights.buffers.source)
+    fits = fits and "state" in groups["random"] and isinstance(counts, list) and len(counts) == 6
+    moved = [*groups["weights"].items(), *groups["momentum"].items()]
+    fits = fits and all(name in masters and value.shape == masters[name].shape for name, value in moved)
+    if not (fits and all(value.isfinite().all() for _, value in moved)):
+        raise ValueError(f"{path} is damaged: its tensors are not those of this adapter, or not finite")
+    return groups, counts
+
+
 def digest(about: str, tensors: Mapping[str, Tensor]) -> str:
-    """Names what is said and these tensors, to the bit."""
+    """A hash of the header and the tensors."""
     seen = hashlib.sha256(about.encode())
     for name, value in sorted(tensors.items()):
         seen.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
@@ -56,7 +99,7 @@ def digest(about: str, tensors: Mapping[str, Tensor]) -> str:
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """These values as JSON gives them back; what it does not know as a number or in words.
+    """These values as JSON gives them back; other types become a number where they are one, or else text.
 
     >>> plain({"share": (0.5, 1), "folder": Path("data")})
     {'share': [0.5, 1], 'folder': 'data'}

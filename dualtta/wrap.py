@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from inspect import signature
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,16 +15,17 @@ from torch.nn.parameter import is_lazy
 
 from dualtta.adapter import Adapter
 from dualtta.fisher import PREFIX, Fisher
-from dualtta.method import Memory, Method
+from dualtta.method import Method
 from dualtta.methods import make_method
 from dualtta.model.batchnorm import Statistics
-from dualtta.model.depth import adapted_parameters, layer_norm_only
+from dualtta.model.depth import adapted_parameters, layer_norm_only, style_layer
 from dualtta.model.forward import Net
 from dualtta.model.parameters import Weights
 from dualtta.plugins import nearest
+from dualtta.probe import Memory
 from dualtta.protocols import DEFAULT_METHOD
 from dualtta.speed import Speed, find_speed
-from dualtta.views import FeatureView
+from dualtta.views.base import FeatureView
 
 
 def adapt(
@@ -51,7 +52,7 @@ def adapt(
         lr: learning rate; None: the method's, by default 1e-4 for nets with LayerNorm alone (ViT), else 5e-4.
         momentum: of SGD.
         parameters: names or patterns ("layer1.*") of what adapts; None: the norm layers' scales and shifts, less the
-            method's `spare` of the depth.
+            last `frozen_top` of the depth.
         layer: the module whose output feature views change; None: by depth (`layer1` of a ResNet, block 7 of a ViT-B).
         statistics: what BatchNorm normalises by: "batch", "source", or the batch's share in a blend; None: the method's own,
             but for a batch of one, which has none and goes by the source's.
@@ -75,13 +76,13 @@ def adapt(
         if copy:
             model = _copied(model)
         model = _uncompiled(model)
-        alone: Literal["source", "batch"] = "source" if statistics is None else "batch"
-        pace = find_speed(speed, any(p.is_cuda for p in model.parameters()))
-        layer = None if layer is None else written(layer)
-        net = Net(model, logits, chosen.statistics if statistics is None else statistics, layer, alone, pace)
+        found = find_speed(speed, any(p.is_cuda for p in model.parameters()))
+        layer = None if layer is None else name_in_source(layer)
+        by_source = statistics is None  # the statistics of a single sample
+        net = Net(model, logits, chosen.statistics if statistics is None else statistics, layer, by_source, found)
         names = parameter_names(model, parameters, chosen)
-        if any(isinstance(view, FeatureView) and not view.layer for view in chosen.views.values()):
-            net.default_layer  # noqa: B018 (an error about it belongs here, not in the first step)
+        if net.layer is None and any(isinstance(view, FeatureView) and not view.layer for view in chosen.views.values()):
+            net.layer = style_layer(model)
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(name in names)
         weights = Weights(model, names)
@@ -137,10 +138,10 @@ def _uncompiled(model: nn.Module) -> nn.Module:
     return outer[0]
 
 
-def written(name: str) -> str:
+def name_in_source(name: str) -> str:
     """A name in a model with compiled parts, as it is in the model that is adapted.
 
-    >>> written("0._orig_mod.norm.weight")
+    >>> name_in_source("0._orig_mod.norm.weight")
     '0.norm.weight'
     """
     return ".".join(part for part in name.split(".") if part != COMPILED)
@@ -155,7 +156,7 @@ def parameter_names(model: nn.Module, patterns: Iterable[str] | None, method: Me
         for pattern in asked:
             if not isinstance(pattern, str):
                 raise ValueError(f"parameters= takes names or patterns, such as 'layer1.*', not {type(pattern).__name__}")
-            matches = set(fnmatch.filter(known, written(pattern)))
+            matches = set(fnmatch.filter(known, name_in_source(pattern)))
             if not matches:
                 raise ValueError(f"the model has no parameter {pattern!r}; {nearest(pattern, known)}")
             chosen |= matches
@@ -164,9 +165,9 @@ def parameter_names(model: nn.Module, patterns: Iterable[str] | None, method: Me
         return chosen
     if method.update is None:
         return set()
-    names = set(adapted_parameters(model, method.spare))
+    names = set(adapted_parameters(model, method.frozen_top))
     if not names:
-        where = f" outside the last {method.spare:g} of its depth" if method.spare else ""
+        where = f" outside the last {method.frozen_top:g} of its depth" if method.frozen_top else ""
         raise ValueError(
             f"{type(model).__name__} has no norm layer with a scale or shift to adapt{where}: name what should adapt, "
             "parameters=['*.bias'], or predict without adapting, method='source'"

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from dualtta.method import Appearance, Memory, Probe, Reduction, Selection, entropy, entropy_objective, one_of, within
+from dualtta import Appearance, Memory, Probe, Reduction, Selection, entropy, entropy_objective, one_of, within
 from dualtta.methods.dualtta import DualTTA
 from dualtta.optim import Anchored, Descend, Update
 
@@ -69,7 +69,7 @@ class DualVariant(DualTTA):
     # the loss times (mean confidence) ** cautious; None: 1 where the loss is a sum, else 0
     cautious: float | None = within(0.0, 0, optional=True)
 
-    survives: ClassVar[tuple[str, ...]] = (RECENT, USUAL, SEEN)
+    kept_on_reset: ClassVar[tuple[str, ...]] = (RECENT, USUAL, SEEN)
 
     @property
     def update(self) -> Update:
@@ -84,15 +84,17 @@ class DualVariant(DualTTA):
         if self.steady is not None:
             stable = self.stable(*self.running_means(probe, memory)[:2])
             may_minus, may_plus = may_minus & stable, may_plus & stable
-        diff_sa = probe.drop("alter", kind=self.drop, suffice=may_minus | may_plus)
-        falls, stays = (diff_sa > self.tau_sa, diff_sa < self.tau_sa) if self.filter_sa else (probe.everybody, probe.everybody)
-        rest = probe.everybody if self.breaks_by == "quantile" else (falls & may_plus) | (stays & may_minus)
-        diff_sp = probe.drop("preserve", kind=self.drop, suffice=rest)  # a quantile is taken over all drops
-        holds = diff_sp < self.tau_sp if self.filter_sp else probe.everybody
+        diff_sa = probe.drop("alter", kind=self.drop, needed=may_minus | may_plus)
+        falls, stays = (
+            (diff_sa > self.tau_sa, diff_sa < self.tau_sa) if self.filter_sa else (probe.all_samples, probe.all_samples)
+        )
+        rest = probe.all_samples if self.breaks_by == "quantile" else (falls & may_plus) | (stays & may_minus)
+        diff_sp = probe.drop("preserve", kind=self.drop, needed=rest)  # a quantile is taken over all drops
+        holds = diff_sp < self.tau_sp if self.filter_sp else probe.all_samples
         plus = falls & holds & may_plus
         minus = stays & self.breaks(probe, diff_sp, memory) & may_minus & ~plus
         if not (self.filter_sa or self.filter_sp):
-            minus = ~probe.everybody  # without any criterion no sample is likely incorrect
+            minus = ~probe.all_samples  # without any criterion no sample is likely incorrect
 
         beta = (self.ent0 * probe.max_entropy - probe.entropy).exp()
         alpha = beta + diff_sa.exp() + (self.diff0 - diff_sp).exp()
@@ -111,7 +113,7 @@ class DualVariant(DualTTA):
             may.append(cosine_similarity(probe.probs, memory[AVERAGE][None], dim=1).abs() < epsilon)
         if self.drop == "absolute" and self.filter_sa:
             may.append(probe.confidence > self.tau_sa)  # a drop cannot exceed the confidence p_k
-        return reduce(and_, may) if may else probe.everybody
+        return reduce(and_, may) if may else probe.all_samples
 
     def stable(self, recent: Tensor, usual: Tensor) -> Tensor:
         """min(||recent - usual||^2, ||recent - 1/C||^2) <= steady.
@@ -133,7 +135,7 @@ class DualVariant(DualTTA):
     def minus_candidates(self, probe: Probe) -> Tensor:
         """Samples that the first forward allows in D-, a mask (B,)."""
         if self.breaks_by == "never":
-            return ~probe.everybody
+            return ~probe.all_samples
         may: list[Tensor] = []
         if self.minus_above:
             may.append(probe.entropy > self.minus_above * probe.max_entropy)
@@ -141,7 +143,7 @@ class DualVariant(DualTTA):
             may.append(probe.entropy < self.minus_below * probe.max_entropy)
         if self.drop == "absolute" and self.filter_sp and self.breaks_by == "drop":
             may.append(probe.confidence > self.threshold)
-        return reduce(and_, may) if may else probe.everybody
+        return reduce(and_, may) if may else probe.all_samples
 
     @property
     def threshold(self) -> float:
@@ -215,7 +217,7 @@ class DualVariant(DualTTA):
             moved[DROPS] = window(probe.drops["preserve"], memory)[-KEPT:]
         return {**memory, **moved}
 
-    def lost(self, memory: Memory) -> bool:
+    def should_reset(self, memory: Memory) -> bool:
         adapted = self.steady is not None and AVERAGE in memory
         if adapted and not bool(self.stable(memory[RECENT], memory[USUAL])):
             return True  # adapted to another mixture of classes

@@ -9,7 +9,7 @@ from torch import nn
 import dualtta
 from dualtta.testing import run, same, same_step, small_net, small_stream
 
-ALL = {"tau_sa": -1, "tau_sp": 1}  # thresholds that let everybody into D+
+ALL = {"tau_sa": -1, "tau_sp": 1}  # thresholds that let every sample into D+
 
 
 class Wrapped(nn.Module):
@@ -73,7 +73,7 @@ def test_models_that_return_something_else_take_logits(wrap, read):
 def test_what_adapts_and_where_the_view_sits_can_be_named():
     adapter = dualtta.adapt(small_net(), parameters=["0.1.*"], layer="2", lr=0.1, **ALL)
     assert list(adapter.weights.params) == ["0.1.weight", "0.1.bias"]
-    assert adapter.net.default_layer == "2"
+    assert adapter.net.layer == "2"
     with pytest.raises(ValueError, match=r"no parameter '0\.2\.weigth'.*did you mean '0\."):
         dualtta.adapt(small_net(), parameters=["0.2.weigth"])
     with pytest.raises(ValueError, match="no layer '9'"):
@@ -334,7 +334,7 @@ def test_an_update_that_broke_off_at_weights_that_are_not_finite_does_not_stop_t
     with pytest.raises(ValueError, match="what is this"):
         adapter.step(xs[0])
     adapter.method = dualtta.METHODS["sar"](ent0=1.0, recovery=0.0)
-    adapter._update = adapter.method.update
+    adapter._updater.rule = adapter.method.update
     assert adapter.step(xs[1]).updated
 
 

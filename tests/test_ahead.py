@@ -22,12 +22,12 @@ def hasty(monkeypatch):
     """How often an update was begun unasked."""
     begun = []
 
-    def ahead(adapter, look):
-        begun.append(adapter._share > 0 and look.probe.graphed == len(look.probe.entropy))
+    def ahead(adapter, evaluation):
+        begun.append(adapter._share > 0 and evaluation.probe.graphed == len(evaluation.probe.entropy))
         return begun[-1]
 
     def use(on):
-        monkeypatch.setattr(dualtta.Adapter, "_ahead", ahead if on else lambda adapter, look: False)
+        monkeypatch.setattr(dualtta.Adapter, "_speculative", ahead if on else lambda adapter, evaluation: False)
         return begun
 
     return use

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import dualtta
-from dualtta.collapse import watch
+from dualtta.adapter import count_classes
 from dualtta.testing import run, small_net, small_stream
 
 
@@ -53,6 +53,8 @@ def test_a_collapse_whose_entropy_rises_is_seen_too(size, classes):
 
 
 def test_a_batch_larger_than_the_window_replaces_the_past_and_no_more():
-    memory = watch(watch({}, torch.zeros(300, dtype=torch.long), 3), torch.ones(300, dtype=torch.long), 3)
+    memory = count_classes(
+        count_classes({}, "watch", torch.zeros(300, dtype=torch.long), 3), "watch", torch.ones(300, dtype=torch.long), 3
+    )
     torch.testing.assert_close(memory["watch.shares"], torch.tensor([0.0, 1.0, 0.0]))
     assert memory["watch.seen"] == 600

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 # From bottom to top: a module may import from the lines below its own, and from its own package. Imports inside functions
 # count, imports for type checking do not.
 LAYERS = """
-files plugins processes progress protocols losses hyperparameters host_copy device inputs printing
+files plugins processes progress protocols hyperparameters device printing
 records state speed
 data
 streams
@@ -25,7 +25,7 @@ model
 probe
 optim
 method
-collapse fisher
+fisher
 methods
 adapter
 wrap
@@ -47,8 +47,7 @@ EXCEPTIONS = {
     ("fisher", "wrap"): "an estimate is made with an adapter; imported when it is called",
     ("report.thumbnails", "data.registry"): "draws images of the dataset, where it is available",
     ("report.thumbnails", "data.preprocess"): "draws images as the model sees them",
-    ("report.thumbnails", "views.shuffle"): "draws the views of an image",
-    ("report.thumbnails", "views.style"): "draws the views of an image",
+    ("report.thumbnails", "views.default"): "draws the views of an image",
 }
 
 # Packages that do not need torch, and the module of them that does.
@@ -99,7 +98,6 @@ NOT_YET: tuple[str, ...] = (
     "README.md",
 )
 NOT_YET_IMPORTS: set[tuple[str, str]] = {
-    ("optim", "method"),
     ("report.ablations", "dualtta.paper.reported"),
     ("report.benches", "dualtta.paper.reported"),
     ("report.labels", "method"),

@@ -10,8 +10,8 @@ from torch import nn
 
 import dualtta
 from dualtta.conformance.methods import check_case, read_cases
-from dualtta.losses import WeightedEntropy, entropy
 from dualtta.model.shortcuts import agree
+from dualtta.probe import WeightedEntropy, entropy
 from dualtta.speed import SPEEDS, Speed, find_speed
 from dualtta.testing import OperatorCounter, run, same, same_step, small_net, small_stream
 
@@ -128,7 +128,7 @@ def test_micro_batches_are_refused_where_samples_influence_each_other():
         adapter.step(small_stream()[0])
 
 
-def test_a_third_partys_objective_may_ask_for_everybodys_gradient():
+def test_an_objective_of_another_package_may_use_the_gradient_of_all_samples():
     from dataclasses import dataclass
 
     from dualtta.methods.eata import EATA
@@ -217,13 +217,13 @@ def test_the_gradient_of_the_entropy_by_hand_is_the_one_by_autograd_to_the_bit(d
     torch.manual_seed(0)
     logits = (5 * torch.randn(6, 7, dtype=dtype)).requires_grad_()
     masked = torch.cat([logits, logits.new_full((6, 1), -torch.inf)], 1)
-    coefficients, taking = torch.randn(6, dtype=dtype), torch.tensor([True, True, False, True, False, True])
+    coefficients, selected = torch.randn(6, dtype=dtype), torch.tensor([True, True, False, True, False, True])
     log_p = masked.log_softmax(1)
-    summed = (coefficients * torch.where(taking, entropy(log_p), 0.0)).sum()
+    summed = (coefficients * torch.where(selected, entropy(log_p), 0.0)).sum()
     known = log_p.detach(), log_p.detach().exp(), entropy(log_p.detach())
-    by_hand = WeightedEntropy.apply(masked, *known, coefficients, taking)
+    by_hand = WeightedEntropy.apply(masked, *known, coefficients, selected)
     assert torch.equal(by_hand, summed)
     for times in (1.0, 0.3):
         (wanted,), (found,) = (torch.autograd.grad(times * loss, logits, retain_graph=True) for loss in (summed, by_hand))
         assert torch.equal(found, wanted)
-        assert wanted.any(1).equal(taking)
+        assert wanted.any(1).equal(selected)

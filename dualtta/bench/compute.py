@@ -74,11 +74,11 @@ def compute(cell: Cell, workspace: Workspace, progress: ProgressCallback = no_pr
     """Run a cell and return the files of its record; nothing is written."""
     import torch
 
+    from dualtta.adapter import CollapseWarning
     from dualtta.bench.evaluate import evaluate
     from dualtta.bench.provenance import provenance
-    from dualtta.collapse import CollapseWarning
     from dualtta.data.loading import load
-    from dualtta.methods import settings
+    from dualtta.methods import stored_settings
     from dualtta.records.metrics import summarise
     from dualtta.wrap import adapt
 
@@ -96,7 +96,7 @@ def compute(cell: Cell, workspace: Workspace, progress: ProgressCallback = no_pr
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)  # the summary counts it
         run = evaluate(adapter, batches, lambda size, correct: progress(size, correct, len(stream)))
-    rows, method = run.rows, settings(adapter.method)
+    rows, method = run.rows, stored_settings(adapter.method)
     summary = summarise(rows, len(dataset.classes), dataset.domains, dataset.groups, method)
     about = {
         "version": records.VERSION,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from dualtta.methods import METHODS, make_method, settings
+from dualtta.methods import METHODS, make_method, stored_settings
 from dualtta.records.reading import Record
 
 
@@ -16,8 +16,8 @@ def changed_defaults(about: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     name = chosen["name"]
     if name not in METHODS:  # of a plug-in that is not installed
         return {}
-    own = {spec.name for spec in dataclasses.fields(METHODS[name])}
-    now = settings(make_method(name, **{key: value for key, value in chosen.items() if key in own}))
+    own = {*METHODS[name].aliases, *(spec.name for spec in dataclasses.fields(METHODS[name]))}
+    now = stored_settings(make_method(name, **{key: value for key, value in chosen.items() if key in own}))
     now = json.loads(json.dumps({**now, "statistics": METHODS[name].statistics}))
     fixed = {*chosen, "preserve"} if "layer" in chosen else set(chosen)
     return {key: (used[key], value) for key, value in now.items() if key in used and used[key] != value and key not in fixed}

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from dualtta.adapter import Adapter
 from dualtta.data.loading import Batch
-from dualtta.method import Step, entropy, widen
+from dualtta.method import Step
+from dualtta.probe import entropy, widen
 from dualtta.records.format import COLUMNS
 from dualtta.records.metrics import Column
 

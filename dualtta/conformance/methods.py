@@ -16,12 +16,13 @@ from dualtta.adapter import Adapter
 from dualtta.conformance.nets import build_net, to_input
 from dualtta.conformance.verdict import Arrays, Verdict, read_arrays
 from dualtta.fisher import estimate_fisher
-from dualtta.method import Method, Step, entropy
+from dualtta.method import Method, Step
 from dualtta.methods import METHODS, make_method
 from dualtta.methods.deyo import DeYO
 from dualtta.methods.dualtta import DualTTA
 from dualtta.methods.eata import EATA
 from dualtta.methods.sar import SAR
+from dualtta.probe import entropy
 from dualtta.views import VIEWS, PatchShuffle, Style
 from dualtta.wrap import adapt
 

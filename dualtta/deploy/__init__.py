@@ -20,8 +20,7 @@ import torch
 from torch import Tensor
 
 from dualtta import state as states
-from dualtta.adapter import KIND, Adapter
-from dualtta.collapse import ADVICE, CollapseWarning
+from dualtta.adapter import ADVICE, KIND, Adapter, CollapseWarning
 from dualtta.data.images import existing_folder, find_images
 from dualtta.data.preprocess import Preprocess
 from dualtta.deploy.images import Chunk, decode

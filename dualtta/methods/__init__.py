@@ -1,5 +1,7 @@
-"""Methods by name: one paper, one file. Every file of this folder is found by itself; methods of other packages come in by the
-entry point `dualtta.methods`."""
+"""Methods by name: one paper, one file.
+
+Every file of this folder is found without a list; methods of other packages register by the entry point `dualtta.methods`.
+"""
 
 import dataclasses
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ from dualtta.views import VIEWS, View
 
 
 def is_method(kind: Any) -> bool:
-    """Whether it is a class of methods that could be made."""
+    """Whether it is a method's class that can be instantiated."""
     return isinstance(kind, type) and issubclass(kind, Method) and not isabstract(kind)
 
 
@@ -37,7 +39,7 @@ METHODS: dict[str, type[Method]] = {kind.name: kind for kind in sorted(_own(), k
 def make_method(method: str | Method | type[Method], *others: str, **hyperparameters: Any) -> Method:
     """A method from its name, class or an instance, with its hyper-parameters; a view may be given by name.
 
-    `others` are words that whoever calls takes too, for the hint at a misspelt one.
+    `others` are further keywords of the caller, for the hint at a misspelt one.
 
     >>> make_method("deyo", tau_plpd=0.2, alter="occ").alter
     Occlusion(share=0.5)
@@ -56,6 +58,7 @@ def make_method(method: str | Method | type[Method], *others: str, **hyperparame
     if not is_method(kind):
         raise ValueError(f"a method is a name in dualtta.METHODS, a Method with a select() or its class, but {name} is none")
     specs = {spec.name: spec for spec in dataclasses.fields(kind)}
+    hyperparameters = {key if key in specs else kind.aliases.get(key, key): value for key, value in hyperparameters.items()}
     for key, value in hyperparameters.items():
         if key not in specs:
             raise ValueError(f"{name} has no setting {key!r}; {nearest(key, [*specs, *others])}")
@@ -76,7 +79,7 @@ def method_name(kind: type[Method]) -> str:
 
 
 def settings(method: Method) -> dict[str, Any]:
-    """A method's hyper-parameters as JSON could hold them.
+    """A method's hyper-parameters as JSON can hold them.
 
     >>> settings(make_method("deyo"))["alter"]
     {'view': 'patch', 'grid': 4}
@@ -86,6 +89,16 @@ def settings(method: Method) -> dict[str, Any]:
         key: {"view": value.name, **dataclasses.asdict(value)} if isinstance(value, View) else value  # type: ignore[call-overload]
         for key, value in values.items()
     }
+
+
+def stored_settings(method: Method) -> dict[str, Any]:
+    """The same under the names that records and saved states use.
+
+    >>> settings(make_method("deyo"))["frozen_top"] == stored_settings(make_method("deyo"))["spare"]
+    True
+    """
+    stored = {field: name for name, field in method.aliases.items()}
+    return {stored.get(key, key): value for key, value in settings(method).items()}
 
 
 # last: a plug-in may import whatever is above

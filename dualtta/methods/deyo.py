@@ -6,7 +6,9 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from dualtta.method import Appearance, Memory, Method, Probe, Selection, within
+from dualtta.hyperparameters import within
+from dualtta.method import Appearance, Method, Selection
+from dualtta.probe import Memory, Probe
 from dualtta.protocols import SPURIOUS, Protocol, Situation
 from dualtta.views import PatchShuffle, View
 
@@ -22,7 +24,7 @@ class DeYO(Method):
     appearance: ClassVar[Appearance | None] = Appearance("#cc79a7", "P", "--", "---")
     published_rates: ClassVar[Mapping[str, tuple[float, float]]] = {"own": (2.5e-4, 1e-3)}
 
-    spare: float = within(0.25, 0, 1)
+    frozen_top: float = within(0.25, 0, 1)
     alter: View = PatchShuffle()
     tau_ent: float = within(0.5, 0)  # the entropy threshold, as a share of ln C
     ent0: float = within(0.4, 0)  # Ent0 of the weight, as a share of ln C

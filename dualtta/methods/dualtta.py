@@ -1,11 +1,13 @@
-"""DualTTA: dual strategies for test-time adaptation, as printed."""
+"""DualTTA: dual strategies for test-time adaptation, as the paper prints it."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor
 
-from dualtta.method import Appearance, Drop, Memory, Method, Probe, Reduction, Selection, entropy_objective, one_of, within
+from dualtta.hyperparameters import one_of, within
+from dualtta.method import Appearance, Method, Reduction, Selection, entropy_objective
+from dualtta.probe import Drop, Memory, Probe
 from dualtta.views import PatchShuffle, Style, View
 
 
@@ -13,8 +15,8 @@ from dualtta.views import PatchShuffle, Style, View
 class DualTTA(Method):
     """Likely-correct samples (D+) fall under alteration and hold under restyling; likely-incorrect ones (D-) the reverse.
 
-    Entropy is minimised over D+ and maximised over D-. A filter that is off is no criterion any more; its drop still
-    weighs the samples.
+    Entropy is minimised over D+ and maximised over D-. A filter that is off selects no longer; its drop still enters the
+    weights.
     """
 
     name: ClassVar[str] = "dualtta"
@@ -22,7 +24,7 @@ class DualTTA(Method):
     published: ClassVar[str] = "2026-06"
     appearance: ClassVar[Appearance | None] = Appearance("#0072b2", "o", "-")
 
-    spare: float = within(0.25, 0, 1)
+    frozen_top: float = within(0.25, 0, 1)
     alter: View = PatchShuffle()
     preserve: View = Style()
     tau_sa: float = within(0.4, -1, 1)
@@ -37,16 +39,20 @@ class DualTTA(Method):
 
     def select(self, probe: Probe, memory: Memory) -> Selection:
         bounded = self.drop == "absolute" and self.filter_sa and self.filter_sp  # a drop cannot exceed the confidence p_k
-        may_break = probe.confidence > self.tau_sp if bounded else probe.everybody
-        may_matter = probe.confidence > min(self.tau_sa, self.tau_sp) if bounded else probe.everybody
+        may_break = probe.confidence > self.tau_sp if bounded else probe.all_samples
+        may_matter = probe.confidence > min(self.tau_sa, self.tau_sp) if bounded else probe.all_samples
 
-        diff_sa = probe.drop("alter", kind=self.drop, suffice=may_matter)
-        falls, stays = (diff_sa > self.tau_sa, diff_sa < self.tau_sa) if self.filter_sa else (probe.everybody, probe.everybody)
-        diff_sp = probe.drop("preserve", kind=self.drop, suffice=falls | (stays & may_break))
-        holds, breaks = (diff_sp < self.tau_sp, diff_sp > self.tau_sp) if self.filter_sp else (probe.everybody, probe.everybody)
+        diff_sa = probe.drop("alter", kind=self.drop, needed=may_matter)
+        falls, stays = (
+            (diff_sa > self.tau_sa, diff_sa < self.tau_sa) if self.filter_sa else (probe.all_samples, probe.all_samples)
+        )
+        diff_sp = probe.drop("preserve", kind=self.drop, needed=falls | (stays & may_break))
+        holds, breaks = (
+            (diff_sp < self.tau_sp, diff_sp > self.tau_sp) if self.filter_sp else (probe.all_samples, probe.all_samples)
+        )
         plus, minus = falls & holds, stays & breaks
         if not (self.filter_sa or self.filter_sp):
-            minus = ~probe.everybody  # with no criterion left, nobody is likely incorrect
+            minus = ~probe.all_samples  # with no criterion left, no sample is likely incorrect
 
         beta = (self.ent0 * probe.max_entropy - probe.entropy).exp()
         alpha = beta + diff_sa.exp() + (self.diff0 - diff_sp).exp()

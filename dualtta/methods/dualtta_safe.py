@@ -13,9 +13,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from dualtta.method import Appearance, Memory, Method, Probe, Reduction, Selection, entropy_objective, one_of, within
+from dualtta.hyperparameters import one_of, within
+from dualtta.method import Appearance, Method, Reduction, Selection, entropy_objective
 from dualtta.model.batchnorm import Statistics
 from dualtta.optim import Anchored, Descend, Update
+from dualtta.probe import Memory, Probe
 from dualtta.views import PatchShuffle, Style, View
 
 AVERAGE = "average"  # n, the moving average of D+'s mean prediction
@@ -38,7 +40,7 @@ class DualTTASafe(Method):
     statistics: ClassVar[Statistics] = 0.3
     # ten times the paper's rate for LayerNorm nets: their loss is a mean, whose steps are small
     rates: ClassVar[tuple[float, float]] = (5e-4, 1e-3)
-    survives: ClassVar[tuple[str, ...]] = (RECENT, USUAL, SEEN)
+    kept_on_reset: ClassVar[tuple[str, ...]] = (RECENT, USUAL, SEEN)
     # settings of saved states that were always at these values: switches of `studies/dual_variant.py` and of DualTTA
     retired: ClassVar[Mapping[str, Any]] = {
         "drop": "absolute", "filter_sa": True, "filter_sp": True, "breaks_by": "drop", "tau_minus": None, "top": 0.05,
@@ -46,7 +48,7 @@ class DualTTASafe(Method):
         "balance": 0.0, "recovery": 0.0,
     }  # fmt: skip
 
-    spare: float = within(0.25, 0, 1)
+    frozen_top: float = within(0.25, 0, 1)
     alter: View = PatchShuffle()
     preserve: View = Style()
     tau_sa: float = within(0.4, -1, 1)
@@ -85,9 +87,9 @@ class DualTTASafe(Method):
             stable = self.stable(recent, usual)
             may_plus, may_minus = may_plus & stable, may_minus & stable
 
-        diff_sa = probe.drop("alter", suffice=may_plus | may_minus)
+        diff_sa = probe.drop("alter", needed=may_plus | may_minus)
         falls, stays = diff_sa > self.tau_sa, diff_sa < self.tau_sa
-        diff_sp = probe.drop("preserve", suffice=(falls & may_plus) | (stays & may_minus))
+        diff_sp = probe.drop("preserve", needed=(falls & may_plus) | (stays & may_minus))
         plus = falls & (diff_sp < self.tau_sp) & may_plus
         minus = stays & (diff_sp > self.tau_sp) & may_minus
 
@@ -138,7 +140,7 @@ class DualTTASafe(Method):
             new |= {RECENT: recent, USUAL: (1 - share) * usual + share * probe.mean, SEEN: seen}
         return {**memory, **new}
 
-    def lost(self, memory: Memory) -> bool:
+    def should_reset(self, memory: Memory) -> bool:
         """Whether the label distribution has left the one that was adapted to."""
         adapted = self.steady is not None and AVERAGE in memory
         return adapted and not bool(self.stable(memory[RECENT], memory[USUAL]))

@@ -13,7 +13,9 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from dualtta.fisher import fisher_in
-from dualtta.method import Appearance, Memory, Method, Probe, Selection, entropy_objective, within
+from dualtta.hyperparameters import within
+from dualtta.method import Appearance, Method, Selection, entropy_objective
+from dualtta.probe import Memory, Probe
 from dualtta.protocols import Protocol, Situation
 
 AVERAGE = "average"  # n, the moving average of the selected samples' predictions
@@ -46,7 +48,7 @@ class EATA(Method):
         return probe.entropy < tau_ent * probe.max_entropy
 
     def novel(self, cos: Tensor | None) -> Tensor | bool:
-        """|cos(p, n)| < epsilon; while there is no n yet, everybody passes."""
+        """|cos(p, n)| < epsilon; every sample while there is no n yet."""
         return True if cos is None else cos.abs() < self.epsilon
 
     def similarity(self, probe: Probe, memory: Memory) -> Tensor | None:

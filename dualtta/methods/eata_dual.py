@@ -5,8 +5,10 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from dualtta.method import Appearance, Memory, Probe, Selection, entropy_objective, within
+from dualtta.hyperparameters import within
+from dualtta.method import Appearance, Selection, entropy_objective
 from dualtta.methods.eata import EATA
+from dualtta.probe import Memory, Probe
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """SAR: towards stable test-time adaptation in dynamic wild world (https://arxiv.org/abs/2302.12400).
 
-Unlike the published code, recovery clears the moving average for good, its threshold is obeyed, and a batch of which
-nothing is selected takes no step.
+Unlike in the published code, recovery clears the moving average for good, its threshold is the one given, and a batch without
+a selected sample takes no step.
 """
 
 from collections.abc import Mapping
@@ -10,8 +10,10 @@ from typing import ClassVar
 
 import torch
 
-from dualtta.method import Appearance, Memory, Method, Probe, Selection, within
+from dualtta.hyperparameters import within
+from dualtta.method import Appearance, Method, Selection
 from dualtta.optim import Sharpen
+from dualtta.probe import Memory, Probe
 from dualtta.protocols import Protocol, Situation
 
 EMA = "ema"  # the moving average of the entropy at the climbed weights
@@ -28,8 +30,8 @@ class SAR(Method):
     appearance: ClassVar[Appearance | None] = Appearance("#d55e00", "D", "-.", "xxx")
     published_rates: ClassVar[Mapping[str, tuple[float, float]]] = {"own": (2.5e-4, 1e-3)}
 
-    pointwise: ClassVar[bool] = True
-    spare: float = within(0.25, 0, 1)
+    per_sample: ClassVar[bool] = True
+    frozen_top: float = within(0.25, 0, 1)
     ent0: float = within(0.4, 0)  # the entropy threshold, as a share of ln C
     rho: float = within(0.05, 0)  # how far SAM climbs
     recovery: float = within(0.2, 0)  # below this moving average (in nats) the model is reset
@@ -49,11 +51,11 @@ class SAR(Method):
         return Selection.of(plus, torch.ones_like(probe.entropy))
 
     def remember(self, probe: Probe, selection: Selection, memory: Memory) -> Memory:
-        """ema <- 0.9 ema + 0.1 (mean entropy of the re-selected)."""
+        """ema <- 0.9 ema + 0.1 (mean entropy of the samples selected again)."""
         if selection.empty():
             return memory
         mean = torch.where(selection.plus, probe.entropy, 0.0).sum() / selection.sizes[0]
         return {**memory, EMA: 0.9 * memory[EMA] + 0.1 * mean if EMA in memory else mean}
 
-    def lost(self, memory: Memory) -> bool:
+    def should_reset(self, memory: Memory) -> bool:
         return EMA in memory and bool(memory[EMA] < self.recovery)

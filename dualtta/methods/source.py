@@ -5,8 +5,9 @@ from typing import ClassVar
 
 import torch
 
-from dualtta.method import Appearance, Memory, Method, Probe, Selection
+from dualtta.method import Appearance, Method, Selection
 from dualtta.model.batchnorm import Statistics
+from dualtta.probe import Memory, Probe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,5 +25,5 @@ class Source(Method):
         return None
 
     def select(self, probe: Probe, memory: Memory) -> Selection:
-        nobody = torch.zeros_like(probe.prediction, dtype=torch.bool)
-        return Selection.of(nobody, torch.zeros_like(probe.entropy))
+        none = torch.zeros_like(probe.prediction, dtype=torch.bool)
+        return Selection.of(none, torch.zeros_like(probe.entropy))

@@ -6,12 +6,13 @@ from typing import ClassVar, Literal
 
 import torch
 
-from dualtta.method import Appearance, Memory, Method, Probe, Selection
+from dualtta.method import Appearance, Method, Selection
+from dualtta.probe import Memory, Probe
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tent(Method):
-    """Minimise the mean entropy of the whole batch, by all norm layers."""
+    """Minimise the mean entropy of the whole batch over the affine parameters of all norm layers."""
 
     name: ClassVar[str] = "tent"
     title: ClassVar[str] = "Tent"
@@ -20,7 +21,7 @@ class Tent(Method):
     appearance: ClassVar[Appearance | None] = Appearance("#e69f00", "s", "--", "\\\\\\")
     published_rates: ClassVar[Mapping[str, tuple[float, float]]] = {"own": (2.5e-4, 1e-3)}
 
-    needs: ClassVar[Literal["selected", "everybody"]] = "everybody"
+    needs: ClassVar[Literal["selected", "batch"]] = "batch"
 
     def select(self, probe: Probe, memory: Memory) -> Selection:
-        return Selection.of(probe.everybody, torch.ones_like(probe.entropy))
+        return Selection.of(probe.all_samples, torch.ones_like(probe.entropy))

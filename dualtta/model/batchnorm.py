@@ -1,14 +1,18 @@
-"""What BatchNorm normalises by: the batch, the source's running statistics, or a blend. None of them is ever touched."""
+"""The statistics that BatchNorm layers normalise by: the batch's, the source's running statistics, or a blend of both.
 
-from collections.abc import Iterator
+Running statistics are never updated.
+"""
+
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Real
 from typing import Any, Literal, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.utils.hooks import RemovableHandle
 
 Statistics = Literal["batch", "source"] | float  # a number: the share of the batch in a blend with the source's
 
@@ -19,91 +23,105 @@ def check_statistics(statistics: Any) -> None:
         raise ValueError(f'statistics must be "batch", "source" or a share of the batch from 0 to 1, not {statistics!r}')
 
 
-class Normalising:
-    """How a model's BatchNorm layers normalise: by the chosen statistics while a pass lasts."""
+class BatchNormStatistics:
+    """Makes BatchNorm layers normalise by the chosen statistics while a batch is forwarded."""
 
     def __init__(self, norms: list[_BatchNorm], statistics: Statistics) -> None:
         check_statistics(statistics)
         self.norms, self.batch, self.depth = norms, statistics == "batch", 0
-        share = 0.0 if isinstance(statistics, str) else float(statistics)  # of nothing: by the source's, as they are
-        # without running statistics a layer has only ever normalised by the batch
-        self.blended = [Blended(norm, share) for norm in norms if share and norm.running_mean is not None]
+        share = 0.0 if isinstance(statistics, str) else float(statistics)  # 0: the source's alone, no blend needed
+        # a layer without running statistics has none to blend with: it always normalises by the batch
+        self.blends = [Blend(norm, share) for norm in norms if share and norm.running_mean is not None]
 
     @contextmanager
-    def __call__(self, *, lone: bool) -> Iterator[None]:
-        """`lone`: by the source's, as a single sample has none."""
-        set_mode(self.norms, self.batch and not lone)  # at every call: whoever holds the model may have called eval() on it
-        blended = [] if lone or self.depth else self.blended  # one pass within another changes nothing
+    def applied(self, *, single: bool) -> Iterator[None]:
+        """The layers' mode while this lasts. `single`: the source's statistics, since one sample has none of its own."""
+        set_mode(self.norms, self.batch and not single)  # every time: the user may have called model.eval() in between
+        blends = [] if single or self.depth else self.blends  # nested use changes nothing
         self.depth += 1
         try:
-            for layer in blended:
-                layer.take_over()
+            for blend in blends:
+                blend.attach()
             yield
         finally:
             self.depth -= 1
-            for layer in blended:
-                layer.hand_back()
-            if lone and not self.depth:
-                set_mode(self.norms, self.batch)  # so that the model itself predicts by the batch where the adapter does
+            for blend in blends:
+                blend.detach()
+            if single and not self.depth:
+                set_mode(self.norms, self.batch)  # the bare model predicts by the batch where the adapter does
 
 
 def set_mode(norms: list[_BatchNorm], batch: bool) -> None:
+    """Normalise by the batch, or by running statistics; update running statistics in neither case.
+
+    Training mode with `track_running_stats=False` leaves the running statistics alone. The two flags are written past
+    `nn.Module.__setattr__`, whose search for parameters takes, over all layers of a pass, as long as a convolution.
+    """
     for norm in norms:
-        # with track_running_stats=False, training mode leaves the running statistics alone; not by nn.Module's own setattr,
-        # which looks for parameters and, over all layers at every pass, takes as long as a convolution
         own = vars(norm)
         own["training"], own["track_running_stats"] = batch, not batch
 
 
-class Blended:
-    """A BatchNorm layer's forward, with a blend in the place of the source's statistics."""
+class Blend:
+    """Hooks that let a BatchNorm layer in evaluation mode normalise by share * batch + (1 - share) * source statistics.
+
+    A pre-hook puts the blend in place of the running statistics, a forward hook puts the source's back. The layer's own
+    forward runs in between, so subclasses and the user's hooks keep working.
+    """
 
     def __init__(self, norm: _BatchNorm, share: float) -> None:
         self.norm, self.share = norm, share
-        self.former, self.forward = vars(norm).get("forward"), norm.forward
+        self._source = cast(Tensor, norm.running_mean), cast(Tensor, norm.running_var)
+        self._handles: list[RemovableHandle] = []
 
-    def take_over(self) -> None:
-        former = vars(self.norm).get("forward")
-        if former is not self.former and former is not self:  # somebody has wrapped it since
-            self.former, self.forward = former, self.norm.forward
-        vars(self.norm)["forward"] = self
+    def attach(self) -> None:
+        norm = self.norm
+        self._source = cast(Tensor, norm.running_mean), cast(Tensor, norm.running_var)
+        self._handles = [
+            norm.register_forward_pre_hook(self._blend, with_kwargs=True),  # after the user's
+            norm.register_forward_hook(self._restore, prepend=True),  # before the user's
+        ]
 
-    def hand_back(self) -> None:
-        if self.former is None:
-            vars(self.norm).pop("forward", None)
-        else:
-            vars(self.norm)["forward"] = self.former
+    def detach(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        if self.norm.running_mean is not self._source[0] or self.norm.running_var is not self._source[1]:
+            self._restore()  # the layer's forward failed
 
-    def __call__(self, input: Tensor, *args: Any, **kwargs: Any) -> Any:
-        norm, share, x = self.norm, self.share, input
-        source_mean, source_var = cast(Tensor, norm.running_mean), cast(Tensor, norm.running_var)
+    def _blend(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        norm, share, (source_mean, source_var) = self.norm, self.share, self._source
+        name, x = (None, args[0]) if args else next(iter(kwargs.items()))
         batch_mean, batch_var = moments(x.detach())
         mean = torch.lerp(source_mean.to(batch_mean), batch_mean, share)
         var = torch.lerp(source_var.to(batch_var), batch_var, share)
         if torch.is_grad_enabled() and x.requires_grad:
-            x = Through.apply(x, batch_mean, mean, var + norm.eps, share)
-        try:
-            norm.running_mean, norm.running_var = mean.to(source_mean.dtype), var.to(source_var.dtype)
-            return self.forward(x, *args, **kwargs)
-        finally:
-            norm.running_mean, norm.running_var = source_mean, source_var
+            x = BlendGradient.apply(x, batch_mean, mean, var + norm.eps, share)
+        norm.running_mean, norm.running_var = mean.to(source_mean.dtype), var.to(source_var.dtype)
+        return ((x, *args[1:]), dict(kwargs)) if name is None else ((), {**kwargs, name: x})
+
+    def _restore(self, *hook_arguments: Any) -> None:
+        self.norm.running_mean, self.norm.running_var = self._source
 
 
 def moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of every channel of x (B, C, ...), in float32 at least."""
+    """Mean and biased variance of every channel of x (B, C, ...), in float32 or wider."""
     wide = torch.promote_types(x.dtype, torch.float32)
     if torch.compiler.is_compiling() or x.device.type not in ("cpu", "cuda"):
-        var, mean = torch.var_mean(x.to(wide), across(x), correction=0)
+        var, mean = torch.var_mean(x.to(wide), not_channels(x), correction=0)
         return mean, var
-    mean, var = torch.batch_norm_update_stats(x if x.is_cuda else x.to(wide), None, None, 0.0)  # in a third of var_mean's time
+    mean, var = torch.batch_norm_update_stats(
+        x if x.is_cuda else x.to(wide), None, None, 0.0
+    )  # three times as fast as var_mean
     return mean, var
 
 
-class Through(torch.autograd.Function):
-    """x as it is; a gradient that knows of x alone goes on as one through the statistics that x is normalised by.
+class BlendGradient(torch.autograd.Function):
+    """The identity on x; its backward adds the gradient through the blended statistics that x is normalised by.
 
-    They are m and v, `share` of the batch's and the rest of the source's: from dy/dx = k with m and v fixed, and <.> the mean
-    over a channel's values, dx = g - share <g> - share (x - batch mean) <g (x - m)> / (v + eps) of g = k dy.
+    The layer itself treats the statistics m and v as constants: it returns g = k dy with k = dy/dx. With `share` of m and v
+    from the batch, and <.> the mean over a channel's values, the whole gradient is
+    dx = g - share <g> - share (x - batch mean) <g (x - m)> / (v + eps).
     """
 
     @staticmethod
@@ -117,29 +135,32 @@ class Through(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (g,), (x, batch_mean, m, v), share = grads, ctx.saved_tensors, ctx.share
         if x.is_cuda and not torch.compiler.is_compiling():
-            return fused(g, x, batch_mean, m, v, share), None, None, None, None
-        away, along = x - channels(batch_mean, x), g.mean(across(x), dtype=v.dtype)
-        tilt = (g * away).mean(across(x)) + (batch_mean - m) * along
-        away.mul_(channels(-share * tilt / v, x)).sub_(channels(share * along, x))
-        return away.add_(g).to(x.dtype), None, None, None, None
+            return fused_gradient(g, x, batch_mean, m, v, share), None, None, None, None
+        centred, mean_g = x - per_channel(batch_mean, x), g.mean(not_channels(x), dtype=v.dtype)
+        tilt = (g * centred).mean(not_channels(x)) + (batch_mean - m) * mean_g
+        centred.mul_(per_channel(-share * tilt / v, x)).sub_(per_channel(share * mean_g, x))
+        return centred.add_(g).to(x.dtype), None, None, None, None
 
 
-def fused(g: Tensor, x: Tensor, batch_mean: Tensor, m: Tensor, v: Tensor, share: float) -> Tensor:
-    """The same in two kernels of CUDA's, which give (g - <g> - (x - batch mean) i^2 <g (x - batch mean)>) i w of given sums."""
+def fused_gradient(g: Tensor, x: Tensor, batch_mean: Tensor, m: Tensor, v: Tensor, share: float) -> Tensor:
+    """The same gradient by two CUDA kernels that compute (g - <g> - (x - batch mean) i^2 <g (x - batch mean)>) i w.
+
+    They take the sums <.> as arguments, so passing the sums times `share` gives the gradient of the blend.
+    """
     last = x.ndim == 4 and x.is_contiguous(memory_format=torch.channels_last)
     g, x = (t.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format) for t in (g, x))
     i, w = v.rsqrt(), v.sqrt()
-    along, tilt, _, _ = torch.batch_norm_backward_reduce(g, x, batch_mean, i, w, True, False, False)
-    tilt = torch.addcmul(tilt, batch_mean - m, along).mul_(share)
+    mean_g, tilt, _, _ = torch.batch_norm_backward_reduce(g, x, batch_mean, i, w, True, False, False)
+    tilt = torch.addcmul(tilt, batch_mean - m, mean_g).mul_(share)
     count = torch.full((1,), x.numel() // x.shape[1], dtype=torch.int32, device=x.device)
-    return torch.batch_norm_backward_elemt(g, x, batch_mean, i, w, along.mul_(share), tilt, count)
+    return torch.batch_norm_backward_elemt(g, x, batch_mean, i, w, mean_g.mul_(share), tilt, count)
 
 
-def across(x: Tensor) -> tuple[int, ...]:
-    """All dimensions of x (B, C, ...) but the channels'."""
+def not_channels(x: Tensor) -> tuple[int, ...]:
+    """All axes of x (B, C, ...) except the channels."""
     return tuple(i for i in range(x.ndim) if i != 1)
 
 
-def channels(values: Tensor, x: Tensor) -> Tensor:
-    """A value for each channel, as x (B, C, ...) takes them."""
+def per_channel(values: Tensor, x: Tensor) -> Tensor:
+    """One value a channel, shaped to broadcast against x (B, C, ...)."""
     return values.reshape(-1, *[1] * (x.ndim - 2))

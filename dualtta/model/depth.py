@@ -1,8 +1,8 @@
 """Depth without names: the units of a net, which parameters adapt, where a feature map is perturbed.
 
 The units are the coarsest level of the module tree that has at least four parts with norm layers: the four stages of a
-ResNet or Swin, the twelve blocks of a ViT-B. So 'the last quarter' is layer4, or blocks 9 to 11 and the final norm, and holds
-on nets that nobody has thought of.
+ResNet or Swin, the twelve blocks of a ViT-B. So 'the last quarter' is layer4, or blocks 9 to 11 and the final norm, and the
+rule needs no name of any net.
 """
 
 from torch import nn
@@ -36,16 +36,16 @@ def _expand(name: str, module: nn.Module) -> list[tuple[str, nn.Module]]:
     return [(child, part) for child, part in children if norm_layers(part)]
 
 
-def adapted_parameters(model: nn.Module, spare: float) -> list[str]:
-    """Scales and shifts of the norm layers, without those in the last `spare` of the depth.
+def adapted_parameters(model: nn.Module, frozen_top: float) -> list[str]:
+    """Scales and shifts of the norm layers, without those in the last `frozen_top` of the depth.
 
     >>> from timm import create_model
-    >>> adapted_parameters(create_model("resnet18"), spare=0.25)[-1]
+    >>> adapted_parameters(create_model("resnet18"), frozen_top=0.25)[-1]
     'layer3.1.bn2.bias'
     """
     norms, parts = norm_layers(model), units(model)
     kept = list(norms)
-    left_alone = parts[len(parts) - int(len(parts) * spare) :]
+    left_alone = parts[len(parts) - int(len(parts) * frozen_top) :]
     if left_alone:
         within = [i for i, name in enumerate(kept) if name == left_alone[0] or name.startswith(f"{left_alone[0]}.")]
         kept = kept[: within[0]] if within else kept  # a norm layer that all units share has the first one's name

@@ -1,33 +1,31 @@
-"""A classifier wired for adaptation: how its norm layers normalise, how its logits are read, how a feature map is changed."""
+"""How a batch is forwarded: the model's mode and precision, micro-batches, feature maps, reading logits, errors in one line."""
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Literal
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from dualtta.model.batchnorm import Normalising, Statistics
-from dualtta.model.buffers import Buffers
-from dualtta.model.depth import is_convolution, style_layer
-from dualtta.model.layout import channel_axis, prefix_tokens
+from dualtta.model import errors
+from dualtta.model.batchnorm import BatchNormStatistics, Statistics
+from dualtta.model.depth import is_convolution
+from dualtta.model.features import channel_axis, find_layer, prefix_tokens
 from dualtta.model.norms import batch_norms
-from dualtta.model.passes import Compiled, Maps, Passes, WiringError, feature_map, padded, replaced
-from dualtta.model.reading import logits_of
-from dualtta.model.shortcuts import LONE, NONE, Shortcuts, find
+from dualtta.model.shortcuts import ALL, NONE, Shortcuts
 from dualtta.speed import SPEEDS, Speed
 from dualtta.views.base import Draws, FeatureView, InputView
 
+Maps = dict[str, Tensor]
 SAFE = SPEEDS["safe"]
-BUCKET = 4  # samples: where samples are independent, compiled passes see multiples of it
 
 
 class Net:
-    """Forwards batches, with everything but BatchNorm in evaluation mode; running statistics are never touched.
+    """Forwards batches with BatchNorm by the chosen statistics and everything else in evaluation mode.
 
-    `alone`: what a stream's batch of one is normalised by, as it has no batch to take statistics of.
+    `single` in its methods says that the stream's batch is a single sample. Unless `single_by_source` is False, BatchNorm then
+    normalises by the source's statistics, since one sample has none of its own.
     """
 
     def __init__(
@@ -36,106 +34,95 @@ class Net:
         read: Callable[[Any], Tensor] | None,
         statistics: Statistics,
         layer: str | None,
-        alone: Literal["source", "batch"] = "source",
+        single_by_source: bool = True,
         speed: Speed = SAFE,
     ) -> None:
-        self.model, self.statistics, self.alone = model.eval(), statistics, alone
-        self._read, self._layer = read, layer
-        self._layouts: dict[tuple[str, torch.Size], tuple[int, int]] = {}
-        self._found: dict[torch.Size, Shortcuts] = {}  # by the shape of a sample
-        self._largest: dict[torch.Size, int] = {}  # the batch that this was found out on
+        self.model, self.statistics, self.single_by_source = model.eval(), statistics, single_by_source
+        self.layer = layer  # of feature views that name none
         self.batch_norms = batch_norms(model)
-        self._normalising = Normalising(self.batch_norms, statistics)
         self.speed, self.micro_batch = speed, speed.micro_batch
+        self.eager = self.passes = Passes(model)  # `compile_passes` replaces the second
+        self.exact: dict[torch.Size, Shortcuts] = {}  # exact shortcuts by the shape of a sample, found by `find_shortcuts`
+        self.examined_on: dict[torch.Size, int] = {}  # the size of the batch that they were found on
+        self.forwarded = 0  # samples
+        self._read = read
+        self._batch_norm = BatchNormStatistics(self.batch_norms, statistics)
+        self._layouts: dict[tuple[str, torch.Size], tuple[int, int]] = {}
+        self._copies_input = True  # until a pass shows that the model does not write into its input
+        self._input_checked = False
         if self.micro_batch and self.coupled():
             raise ValueError('micro_batch= needs independent samples, and BatchNorm mixes them: statistics="source" does not')
-        self._plain = self._passes = Passes(model)
-        self._size: int | None = None  # of the batches that passes are compiled for; None: any
-        self._restyled, self._altered = _restyled, _altered
-        self._overwrites: bool | None = None  # whether the model writes into its input; None: not seen yet
-        self.forwarded = 0
         if layer is not None:
-            self._module(layer)
+            find_layer(model, layer)
         # on a GPU, GroupNorm takes twice as long channels-last
         self._channels_last = speed.channels_last and bool(self.batch_norms) and any(map(is_convolution, model.modules()))
         if self._channels_last:
             model.to(memory_format=torch.channels_last)
 
-    def __call__(self, x: Tensor, *, lone: bool = False) -> Tensor:
-        """Logits (B, C). `lone`: the stream's batch is a single sample."""
-        return self.tapped(x, (), lone=lone)[0]
+    def __call__(self, x: Tensor, *, single: bool = False) -> Tensor:
+        """Logits (B, C)."""
+        return self.forward_with_features(x, (), single=single)[0]
 
-    def tapped(self, x: Tensor, names: Iterable[str], *, lone: bool = False) -> tuple[Tensor, Maps]:
-        """Logits, and the feature maps that these layers gave on the way; one that is not to be had is left out."""
-        if self.coupled(lone) and len(x) == 1:
-            # one sample, twice: the same batch statistics, without torch's refusal of one value a channel
+    def forward_with_features(self, x: Tensor, layers: Iterable[str], *, single: bool = False) -> tuple[Tensor, Maps]:
+        """Logits (B, C) and the feature maps of these layers; a layer that is not reached exactly once is left out."""
+        if self.coupled(single) and len(x) == 1:
+            # the sample twice has the same batch statistics, and torch refuses one value a channel
             self.forwarded -= 1
-            return self._whole(torch.cat([x, x]), (), lone)[0][:1], {}
+            return self._forward(torch.cat([x, x]), (), single)[0][:1], {}
         if torch.is_grad_enabled() or not self.micro_batch:
-            return self._whole(x, names, lone)
-        logits, maps = zip(*(self._whole(part, names, lone) for part in self.parts(x)), strict=True)
-        return torch.cat(logits), {name: torch.cat([m[name] for m in maps]) for name in names if all(name in m for m in maps)}
+            return self._forward(x, layers, single)
+        logits, maps = zip(*(self._forward(part, layers, single) for part in self.parts(x)), strict=True)
+        return torch.cat(logits), {
+            layer: torch.cat([m[layer] for m in maps]) for layer in layers if all(layer in m for m in maps)
+        }
 
-    def _whole(self, x: Tensor, names: Iterable[str], lone: bool) -> tuple[Tensor, Maps]:
-        filled, size = self._filled(x), x.shape[0]
-        with self._lent(filled) as own:
-            output, maps = self._run(x, lone, self._passes.whole, self._laid_out(own), names)
-        self.forwarded += size
-        logits = logits_of(output, self._read, filled.shape[0], x.shape)
-        if filled is x:
-            return logits, maps
-        return logits[:size], {name: z[:size] for name, z in maps.items()}
-
-    def above(self, name: str, z: Tensor, x: Tensor, *, lone: bool = False) -> Tensor:
-        """Logits (B, C) of the layers above `name`, given its output z (B, ...). The layers below see next to nothing."""
-        fewest = 2 if self.coupled(lone) else 1  # BatchNorm refuses one value a channel
+    def forward_from(self, layer: str, z: Tensor, x: Tensor, *, single: bool = False) -> Tensor:
+        """Logits (B, C) of the layers above `layer`, given its output z (B, ...); the layers below forward a sample or two."""
+        fewest = 2 if self.coupled(single) else 1  # BatchNorm refuses one value a channel
         few = self._laid_out(x[:fewest] if x.shape[0] > fewest else x)
         logits = []
         for part in self.parts(z):
             filled, size = self._filled(part), part.shape[0]
-            with self._lent(few) as below:
-                output = self._run(x, lone, self._passes.above, name, below, filled)
+            with self._protected(few) as below:
+                output = self._run(x, single, self.passes.from_layer, layer, below, filled)
             self.forwarded += size
-            part_logits = logits_of(output, self._read, filled.shape[0], x.shape)
+            part_logits = read_logits(output, self._read, filled.shape[0], x.shape)
             logits.append(part_logits if filled is part else part_logits[:size])
         return torch.cat(logits) if len(logits) > 1 else logits[0]
 
-    def through(
-        self, view: FeatureView, x: Tensor, draws: Draws, memory: Mapping[str, Tensor], *, lone: bool = False
+    def forward_with_view(
+        self, view: FeatureView, x: Tensor, draws: Draws, memory: Mapping[str, Tensor], *, single: bool = False
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Logits with the feature map at the view's layer transformed on its way, and what the view observed."""
-        name = self.layer_of(view)
+        """Logits (B, C) of a whole forward with the feature map transformed by the view, and what the view remembers."""
+        layer = self.layer_of(view)
         observed: dict[str, Tensor] | None = None
 
-        def change(module: nn.Module, args: Any, output: Any) -> Any:
+        def transform(module: nn.Module, args: Any, output: Any) -> Any:
             nonlocal observed
-            z = feature_map(name, output, len(own))
-            seen = z[:1] if twice else z  # a single sample is one to the view, whatever BatchNorm is shown
-            restyled, observed = view.transform(seen, draws, *self._layout(name, z), memory)
-            return replaced(output, torch.cat([restyled, restyled]) if twice else restyled)
+            z = feature_map(layer, output, len(inputs))
+            viewed, observed = view.transform(z[:1] if twice else z, draws, *self._layout(layer, z), memory)
+            return with_feature_map(output, torch.cat([viewed, viewed]) if twice else viewed)
 
-        twice = len(x) == 1 and self.coupled(lone)
-        own = torch.cat([x, x]) if twice else x
-        with self._module(name).register_forward_hook(change), self._lent(own) as lent:
-            output, _ = self._run(x, lone, self._plain.whole, self._laid_out(lent), ())
+        twice = len(x) == 1 and self.coupled(single)  # for BatchNorm alone: the view gets the one sample
+        inputs = torch.cat([x, x]) if twice else x
+        with find_layer(self.model, layer).register_forward_hook(transform), self._protected(inputs) as given:
+            output, _ = self._run(x, single, self.eager.whole, self._laid_out(given), ())
         self.forwarded += len(x)
         if observed is None:
-            raise ValueError(f"the forward pass does not reach the layer {name!r}: name another with layer=")
-        return logits_of(output, self._read, len(own), x.shape)[: len(x)], observed
+            raise ValueError(f"the forward pass does not reach the layer {layer!r}: name another with layer=")
+        return read_logits(output, self._read, len(inputs), x.shape)[: len(x)], observed
 
     def alter(self, view: InputView, x: Tensor, draws: Draws) -> Tensor:
-        """What the view makes of a whole batch."""
-        return (self._altered if x.shape[0] == self._size else _altered)(view, x, draws, self._channels_last)
+        """A whole batch, transformed by the view."""
+        return self.passes.alter(view, x, draws, self._channels_last)
 
     def restyle(
         self, view: FeatureView, z: Tensor, draws: Draws, memory: Mapping[str, Tensor], rows: Tensor | None
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """What the view makes of the feature map of a whole batch, for these rows or all, and what it observed."""
-        name = self.layer_of(view)
-        layout = self._layout(name, z)
+        """The feature map of a whole batch, transformed by the view for these rows or all, and what the view remembers."""
+        layout = self._layout(self.layer_of(view), z)
         if rows is None:
-            transform = self._restyled if z.shape[0] == self._size else _restyled
-            return transform(view, z, draws, *layout, memory)
+            return self.passes.restyle(view, z, draws, layout, memory)
         return view.transform_some(z, draws, *layout, memory, rows)
 
     def parts(self, x: Tensor) -> tuple[Tensor, ...]:
@@ -143,138 +130,170 @@ class Net:
         return torch.split(x, self.micro_batch) if self.micro_batch else (x,)
 
     def in_graph(self, forward: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
-        """A forward for a gradient; of micro-batches only the inputs are kept, and the backward forwards them again."""
+        """A forward for a gradient. Of a micro-batch only the inputs are kept, and the backward forwards it again."""
         if not self.micro_batch:
             return forward(*inputs)
         result: Tensor = checkpoint(forward, *inputs, use_reentrant=False, preserve_rng_state=False)
         return result
 
+    def coupled(self, single: bool = False) -> bool:
+        """Whether BatchNorm makes the samples of a batch influence each other."""
+        return bool(self.batch_norms) and self.statistics not in ("source", 0) and not (single and self.single_by_source)
+
     def shortcuts(self, shape: torch.Size) -> Shortcuts:
-        """What is known to be exact for batches of this shape, `examine` having been there."""
-        if shape[0] == 1:
-            return LONE if self.speed.shortcuts and not self.coupled(lone=True) else NONE
-        return self._found.get(shape[1:], NONE)
+        """The shortcuts that are known to be exact for batches of this shape."""
+        if shape[0] == 1:  # no other sample can influence it
+            return ALL if self.speed.shortcuts and not self.coupled(single=True) else NONE
+        return self.exact.get(shape[1:], NONE)
 
     def examined(self, shape: torch.Size) -> bool:
-        """Whether nothing more is to be found out: larger batches may mix samples that smaller ones do not."""
-        settled = self._found.get(shape[1:]) == NONE or shape[0] <= self._largest.get(shape[1:], 0)
+        """Whether `find_shortcuts` has nothing more to find: larger batches may mix samples that smaller ones do not."""
+        settled = self.exact.get(shape[1:]) == NONE or shape[0] <= self.examined_on.get(shape[1:], 0)
         return not self.speed.shortcuts or shape[0] == 1 or settled
 
-    def examine(self, x: Tensor, views: Iterable[FeatureView]) -> None:
-        """Find out on this batch which shortcuts are exact, for each shape of sample. Leaves no trace in the model."""
-        names = {self.layer_of(view) for view in views}
-        for name in names:
-            self._module(name)  # a wrong name is said as such
-        before, buffers, micro = self.forwarded, Buffers(self.model), self.micro_batch
-        passes, self._passes = self._passes, self._plain
-        self.micro_batch = None  # in parts, nobody would influence anybody
-        try:
-            with torch.no_grad(), torch.random.fork_rng([x.device] if x.is_cuda else []):
-                found = find(self, x, names)
-        finally:
-            self.forwarded, self.micro_batch, self._passes = before, micro, passes
-            buffers.assign({})
-        if micro and not found.independent:
-            raise ValueError("micro_batch= needs a model whose samples do not influence each other, and here they do")
-        self._found[x.shape[1:]] = found & self._found.get(x.shape[1:], found)
-        self._largest[x.shape[1:]] = len(x)
-
-    def compile(self, views: Iterable[FeatureView], size: int) -> None:
-        """From now on the passes are compiled, where that was asked for, on a first batch of this size."""
-        if not self.speed.compile or size < 2 or isinstance(self._passes, Compiled):
-            return
-        names = {self.layer_of(view) for view in views}
-        layer = names.pop() if len(names) == 1 else None
-        if self.coupled():  # all passes are of whole batches
-            fixed: dict[str, Any] = {"dynamic": False, "backend": self.speed.backend or "inductor"}
-            self._size = size
-            self._restyled, self._altered = torch.compile(_restyled, **fixed), torch.compile(_altered, **fixed)
-        self._passes = Compiled(self.model, layer, self._size, **self.speed.compile_options())
-
-    def coupled(self, lone: bool = False) -> bool:
-        """Whether BatchNorm makes the samples of a batch influence each other."""
-        return bool(self.batch_norms) and self.statistics not in ("source", 0) and not (lone and self.alone == "source")
-
-    def normalising(self, lone: bool) -> AbstractContextManager[None]:
-        """BatchNorm as it is in a pass, for what belongs to one: a backward may forward parts of the model again."""
-        return self._normalising(lone=lone and self.alone == "source") if self.batch_norms else nullcontext()
+    def batch_norm_mode(self, single: bool) -> AbstractContextManager[None]:
+        """BatchNorm in the mode of a forward pass. Backwards need it too: a checkpointed layer is forwarded there again."""
+        return self._batch_norm.applied(single=single and self.single_by_source) if self.batch_norms else nullcontext()
 
     def layer_of(self, view: FeatureView) -> str:
-        return view.layer or self.default_layer
+        layer = view.layer or self.layer
+        assert layer, "adapt() chooses the layer of views that name none"
+        return layer
 
-    @property
-    def default_layer(self) -> str:
-        """The layer of feature views that name none."""
-        if self._layer is None:
-            self._layer = style_layer(self.model)
-        return self._layer
+    def _forward(self, x: Tensor, layers: Iterable[str], single: bool) -> tuple[Tensor, Maps]:
+        filled, size = self._filled(x), x.shape[0]
+        with self._protected(filled) as given:
+            output, maps = self._run(x, single, self.passes.whole, self._laid_out(given), layers)
+        self.forwarded += size
+        logits = read_logits(output, self._read, filled.shape[0], x.shape)
+        if filled is x:
+            return logits, maps
+        return logits[:size], {layer: z[:size] for layer, z in maps.items()}
 
-    def _run(self, x: Tensor, lone: bool, a_pass: Callable[..., Any], *inputs: Any) -> Any:
-        """A pass with the model in its mode and precision; what it raises on an input it cannot take is said in one line."""
-        if self.model.training:  # somebody called train() on it
+    def _run(self, x: Tensor, single: bool, run: Callable[..., Any], *inputs: Any) -> Any:
+        """Run a pass with the model in its mode and precision; an input that it cannot take is an error of one line."""
+        if self.model.training:  # the user called train() on it
             self.model.eval()
         autocast = torch.autocast(x.device.type, torch.bfloat16) if self.speed.precision else nullcontext()
         try:
-            with self.normalising(lone), autocast:
-                return a_pass(*inputs)
-        except (torch.OutOfMemoryError, WiringError):
+            with self.batch_norm_mode(single), autocast:
+                return run(*inputs)
+        except (torch.OutOfMemoryError, errors.WiringError):
             raise
         except (RuntimeError, AssertionError, ValueError, TypeError, IndexError, AttributeError) as error:
-            # what torch's, timm's and home-made layers raise on a shape they cannot take
-            said = str(error).strip().split("\n")[0]
-            what = f"shape {tuple(x.shape)}, {x.dtype}, on {x.device}"
-            way = " (one image is a batch of one: x[None])" if x.ndim == 3 else ""
-            raise ValueError(f"the model failed on an input of {what}{way}: {said}") from error
+            raise errors.forward_failed(
+                x, error
+            ) from error  # as layers of torch, timm and others do on a shape they cannot take
 
     @contextmanager
-    def _lent(self, x: Tensor) -> Iterator[Tensor]:
-        """What a pass is given for x: x itself, once the model is known not to write into it, else a copy."""
-        if self._overwrites is False:
+    def _protected(self, x: Tensor) -> Iterator[Tensor]:
+        """The input of a pass: a copy of x, unless an earlier pass has shown that the model does not write into its input."""
+        if not self._copies_input:
             yield x
             return
         with torch.inference_mode(False):
-            own = x.detach().clone()
-        version = own._version
-        yield own
-        if self._overwrites is None:
-            self._overwrites = own._version != version
+            copy = x.detach().clone()
+        version = copy._version
+        yield copy
+        if not self._input_checked:
+            self._input_checked, self._copies_input = True, copy._version != version
 
     def _laid_out(self, x: Tensor) -> Tensor:
-        return laid_out(x) if self._channels_last else x
+        return channels_last(x) if self._channels_last else x
 
     def _filled(self, x: Tensor) -> Tensor:
-        """Compiled passes of independent samples see few sizes."""
-        return padded(x, BUCKET) if isinstance(self._passes, Compiled) and not self.coupled() else x
+        return x if self.coupled() else self.passes.padded(x)
 
-    def _module(self, name: str) -> nn.Module:
-        try:
-            if name:
-                return self.model.get_submodule(name)
-        except AttributeError:
-            pass
-        modules = dict(self.model.named_modules())
-        near = difflib.get_close_matches(name, modules, 3) or list(modules)[1:6]
-        raise ValueError(f"the model has no layer {name!r}; near it: {', '.join(near)}")
-
-    def _layout(self, name: str, z: Tensor) -> tuple[int, int]:
-        key = (name, z.shape[1:])
+    def _layout(self, layer: str, z: Tensor) -> tuple[int, int]:
+        """The channel axis of a layer's feature map, and its number of tokens that are no patches."""
+        key = (layer, z.shape[1:])
         if key not in self._layouts:
-            channel = channel_axis(self._module(name), z)
+            channel = channel_axis(find_layer(self.model, layer), z)
             self._layouts[key] = channel, prefix_tokens(self.model, z) if z.ndim == 3 and channel == -1 else 0
         return self._layouts[key]
 
 
-def _restyled(
-    view: FeatureView, z: Tensor, draws: Draws, channel: int, prefix: int, memory: Mapping[str, Tensor]
-) -> tuple[Tensor, dict[str, Tensor]]:
-    return view.transform(z, draws, channel, prefix, memory)
+class Passes:
+    """The ways through a model: whole, or from an inner layer up; `Compiled` has the same ones compiled."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.overwritten: set[str] = set()  # layers whose output a later layer changes in place
+
+    def whole(self, x: Tensor, layers: Iterable[str]) -> tuple[Any, Maps]:
+        """The model's output, and the feature maps of these layers; a layer that is not reached exactly once is left out."""
+        maps: dict[str, list[tuple[Tensor, int]]] = {layer: [] for layer in layers}
+        if not maps:
+            return self.model(x), {}
+
+        def keep(layer: str) -> Callable[[nn.Module, Any, Any], None]:
+            def hook(module: nn.Module, args: Any, output: Any) -> None:
+                z = feature_map(layer, output, x.shape[0]).detach()
+                maps[layer].append((z.clone() if layer in self.overwritten else z, z._version))
+
+            return hook
+
+        with ExitStack() as stack:  # which removes the hooks
+            for layer in maps:
+                stack.enter_context(self.model.get_submodule(layer).register_forward_hook(keep(layer)))
+            output = self.model(x)
+        kept = {}
+        for layer, calls in maps.items():
+            if len(calls) == 1:
+                z, version = calls[0]
+                if layer in self.overwritten or z._version == version:
+                    kept[layer] = z
+                else:
+                    self.overwritten.add(layer)  # from now on it is copied before it is changed
+        return output, kept
+
+    def from_layer(self, layer: str, few: Tensor, z: Tensor) -> Any:
+        """The model's output, given the output z (B, ...) of a layer; the layers below forward a few samples."""
+        with self.model.get_submodule(layer).register_forward_hook(lambda module, args, output: with_feature_map(output, z)):
+            return self.model(few)
+
+    def alter(self, view: InputView, x: Tensor, draws: Draws, last: bool) -> Tensor:
+        altered = view.transform(x, draws)
+        return channels_last(altered) if last else altered
+
+    def restyle(
+        self, view: FeatureView, z: Tensor, draws: Draws, layout: tuple[int, int], memory: Mapping[str, Tensor]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        return view.transform(z, draws, *layout, memory)
+
+    def padded(self, x: Tensor) -> Tensor:
+        """The batch as passes of independent samples get it."""
+        return x
 
 
-def _altered(view: InputView, x: Tensor, draws: Draws, channels_last: bool) -> Tensor:
-    seen = view.transform(x, draws)
-    return laid_out(seen) if channels_last else seen
+def read_logits(output: Any, read: Callable[[Any], Tensor] | None, size: int, shape: torch.Size) -> Tensor:
+    """The logits (B, C) in a model's output for a batch of this size and shape."""
+    try:
+        logits = read(output) if read else output
+    except (LookupError, AttributeError, TypeError) as error:
+        raise errors.unreadable(output, error) from error
+    if not isinstance(logits, Tensor) or not logits.is_floating_point():
+        raise errors.not_a_float_tensor(logits)
+    if logits.ndim != 2 or logits.shape[0] != size or logits.shape[1] < 2:
+        raise errors.not_logits(logits, size, shape)
+    return logits
 
 
-def laid_out(x: Tensor) -> Tensor:
-    """A batch of images channels-last; any other as it is."""
+def feature_map(layer: str, output: Any, size: int) -> Tensor:
+    """The feature map (B, ...) in the output of a layer for a batch of this size; the first where the layer gives several."""
+    z = output[0] if isinstance(output, tuple | list) and output else output
+    if not isinstance(z, Tensor) or z.ndim < 2 or z.shape[0] != size:
+        raise errors.not_a_feature_map(layer, z, size)
+    return z
+
+
+def with_feature_map(output: Any, z: Tensor) -> Any:
+    """The output of a layer with z in place of its feature map."""
+    if isinstance(output, list):
+        return [z, *output[1:]]
+    return (z, *output[1:]) if isinstance(output, tuple) else z
+
+
+def channels_last(x: Tensor) -> Tensor:
+    """A batch of images in the channels-last layout; any other batch as it is."""
     return x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x

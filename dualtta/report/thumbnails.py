@@ -112,8 +112,7 @@ def show_views(x: "Tensor", number: int, grid: int | None) -> dict[str, str]:
     """The views of an image (3, H, W) in [0, 1] as data URLs."""
     import torch
 
-    from dualtta.views.shuffle import PatchShuffle
-    from dualtta.views.style import moments, restyle
+    from dualtta.views.default import PatchShuffle, moments, restyle
 
     generator = torch.Generator().manual_seed(SEED + number)
     batch = x[None]

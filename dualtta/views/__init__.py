@@ -1,10 +1,9 @@
 """Views: semantic-altering (shuffle, occlude) and semantic-preserving (style, recolor)."""
 
+from dualtta.views.alter import Occlusion, PixelShuffle
 from dualtta.views.base import Draws, FeatureView, InputView, View
-from dualtta.views.occlude import Occlusion
+from dualtta.views.default import PatchShuffle, Style
 from dualtta.views.recolor import AdaIN, ColorJitter, FourierMix
-from dualtta.views.shuffle import PatchShuffle, PixelShuffle
-from dualtta.views.style import Style
 
 VIEWS: dict[str, type[View]] = {
     view.name: view for view in (PatchShuffle, PixelShuffle, Occlusion, Style, ColorJitter, AdaIN, FourierMix)

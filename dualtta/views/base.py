@@ -1,4 +1,4 @@
-"""A view shows the batch under a transform: of the input, or of a feature map inside the model.
+"""A view transforms a batch before it is forwarded again: its input, or a feature map inside the model.
 
 The transform is a pure function of its random draws. Every draw has the batch as its leading axis, so that a batch that is
 permuted together with its draws gives permuted views, and recorded draws can be replayed.
@@ -22,7 +22,10 @@ class View(ABC):
 
     @abstractmethod
     def draw(self, x: Tensor, generator: Generator) -> Draws:
-        """The random numbers for a batch of inputs, each of shape (B, ...), on the generator's device."""
+        """The random numbers for a batch of inputs, each of shape (B, ...) and float64, on the generator's device.
+
+        In float64 a run in float32 and one in float64 use the same numbers.
+        """
 
 
 class InputView(View):
@@ -30,7 +33,7 @@ class InputView(View):
 
     @abstractmethod
     def transform(self, x: Tensor, draws: Draws) -> Tensor:
-        """The transformed batch; `x` itself stays as it is."""
+        """The transformed batch; `x` is not changed."""
 
 
 class FeatureView(View):
@@ -42,7 +45,7 @@ class FeatureView(View):
     def transform(
         self, z: Tensor, draws: Draws, channel: int, prefix: int, memory: Mapping[str, Tensor]
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The transformed map, and what is to be remembered of this batch.
+        """The transformed map, and what the memory holds after this batch.
 
         `channel` is the axis of the channels; the first `prefix` tokens of a token map are not patches.
         """
@@ -50,26 +53,26 @@ class FeatureView(View):
     def transform_some(
         self, z: Tensor, draws: Draws, channel: int, prefix: int, memory: Mapping[str, Tensor], rows: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The same for these rows alone, out of the whole batch. A view that can spare itself the others overrides this."""
+        """`transform` for these rows of the batch alone. Override it where the other rows need not be transformed."""
         changed, observed = self.transform(z, draws, channel, prefix, memory)
         return changed[rows], observed
 
 
 def uniform(generator: Generator, *shape: int) -> Tensor:
-    """Draws in float64, so that a run in float32 and one in float64 see the same."""
+    """Uniform draws from [0, 1), in float64."""
     return torch.rand(*shape, generator=generator, dtype=torch.float64, device=generator.device)
 
 
-def normal(generator: Generator, *shape: int) -> Tensor:
-    return torch.randn(*shape, generator=generator, dtype=torch.float64, device=generator.device)
-
-
-def images_only(view: View, x: Tensor) -> None:
+def check_images(view: View, x: Tensor) -> None:
     if x.ndim != 4:
-        raise ValueError(
-            f"the view {view.name!r} needs images (B, C, H, W), not a batch of shape {tuple(x.shape)}: take another view, or a "
-            "method without views, such as tent"
-        )
+        raise not_images(view, x)
+
+
+def not_images(view: View, x: Tensor) -> ValueError:
+    return ValueError(
+        f"the view {view.name!r} needs images (B, C, H, W), not a batch of shape {tuple(x.shape)}: take another view, or a "
+        "method without views, such as tent"
+    )
 
 
 def check_share(view: View, setting: str, value: Any) -> None:

@@ -1,6 +1,6 @@
 """Semantic-preserving views of the input: colour jitter, statistics of another image, amplitudes of another image.
 
-They work on normalised inputs of any mean and deviation, so they move colours relative to each image's own.
+They take inputs normalised by any mean and deviation: colours move relative to the image's own mean and deviation.
 """
 
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from dualtta.views.base import Draws, InputView, check_share, images_only, uniform
-from dualtta.views.style import moments, restyle
+from dualtta.views.base import Draws, InputView, check_images, check_share, uniform
+from dualtta.views.default import moments, restyle
 
 
 def partners(keys: Tensor) -> Tensor:
-    """Each sample's partner: the one with the next larger key, the largest's being the smallest. Nobody is their own.
+    """Each sample's partner: the sample with the next larger key, and for the largest key the one with the smallest.
 
     >>> partners(torch.tensor([0.5, 0.1, 0.9])).tolist()
     [2, 0, 1]
@@ -54,7 +54,7 @@ def mix_amplitudes(x: Tensor, other: Tensor, share: float, mix: float) -> Tensor
 
 @dataclass(frozen=True)
 class ColorJitter(InputView):
-    """Random brightness, contrast and saturation, each image its own."""
+    """Random brightness, contrast and saturation, drawn for each image."""
 
     name: ClassVar[str] = "color"
     strength: float = 0.4
@@ -63,7 +63,7 @@ class ColorJitter(InputView):
         check_share(self, "strength", self.strength)
 
     def draw(self, x: Tensor, generator: Generator) -> Draws:
-        images_only(self, x)
+        check_images(self, x)
         return (2 * uniform(generator, len(x), 3) - 1,)
 
     def transform(self, x: Tensor, draws: Draws) -> Tensor:
@@ -81,7 +81,7 @@ class AdaIN(InputView):
         check_share(self, "mix", self.mix)
 
     def draw(self, x: Tensor, generator: Generator) -> Draws:
-        images_only(self, x)
+        check_images(self, x)
         return (uniform(generator, len(x)),)
 
     def transform(self, x: Tensor, draws: Draws) -> Tensor:
@@ -102,7 +102,7 @@ class FourierMix(InputView):
         check_share(self, "mix", self.mix)
 
     def draw(self, x: Tensor, generator: Generator) -> Draws:
-        images_only(self, x)
+        check_images(self, x)
         return (uniform(generator, len(x)),)
 
     def transform(self, x: Tensor, draws: Draws) -> Tensor:

@@ -231,7 +231,7 @@ def test_sam_agrees_with_an_independent_one():
     from pytorch_optimizer import SAM
 
     model = small_net("group")
-    adapter = dualtta.adapt(model, "sar", lr=0.05, rho=0.1, ent0=10.0)  # ent0: everybody, always
+    adapter = dualtta.adapt(model, "sar", lr=0.05, rho=0.1, ent0=10.0)  # ent0: every sample is selected
     names = list(adapter.weights.params)
     other = copy.deepcopy(model).eval()
     optimizer = SAM([other.get_parameter(n) for n in names], torch.optim.SGD, rho=0.1, lr=0.05, momentum=0.9)
@@ -292,6 +292,6 @@ def test_the_weights_of_a_method_may_be_wider_than_the_logits(norm):
     @dataclass(frozen=True, kw_only=True)
     class Wide(Method):
         def select(self, probe, memory):
-            return Selection.of(probe.everybody, probe.confidence.double())
+            return Selection.of(probe.all_samples, probe.confidence.double())
 
     assert dualtta.adapt(small_net(norm), Wide).step(small_stream()[0]).updated

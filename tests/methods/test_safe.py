@@ -96,10 +96,10 @@ def test_label_shift_returns_the_model_to_the_source_once_it_has_adapted():
     equal = torch.full((4,), 0.25)
     memory = {"average": equal, "recent": equal, "usual": equal}
     shifted = {**memory, "recent": torch.eye(4)[0]}
-    assert not DualTTASafe().lost(memory)
-    assert DualTTASafe().lost(shifted)
-    assert not DualTTASafe(steady=None).lost(shifted)
-    assert not DualTTASafe().lost({"recent": torch.eye(4)[0], "usual": equal})  # nothing adapted yet
+    assert not DualTTASafe().should_reset(memory)
+    assert DualTTASafe().should_reset(shifted)
+    assert not DualTTASafe(steady=None).should_reset(shifted)
+    assert not DualTTASafe().should_reset({"recent": torch.eye(4)[0], "usual": equal})  # nothing adapted yet
 
 
 def saved_by_an_earlier_version(path, **made):

@@ -14,10 +14,10 @@ import dualtta
 from dualtta.methods.dualtta import DualTTA
 from dualtta.methods.dualtta_safe import DualTTASafe
 from dualtta.model.depth import adapted_parameters, layer_norm_only, style_layer, units
-from dualtta.model.layout import channel_axis, prefix_tokens
-from dualtta.model.momentum import Momentum
+from dualtta.model.features import channel_axis, prefix_tokens
 from dualtta.model.norms import affine_names, is_norm, norm_layers
 from dualtta.model.parameters import Weights
+from dualtta.optim import SGD
 
 
 def plain():
@@ -95,7 +95,7 @@ def test_one_real_step_on_every_family(family):
 
     assert step.updated
     assert step.plus.all()
-    assert adapter.net.default_layer == layer
+    assert adapter.net.layer == layer
     assert len(reached) == 3  # the batch itself and its two views
     assert step.drops["preserve"].abs().max() > 0
     assert list(adapter.weights.params)[-1] == last
@@ -292,13 +292,13 @@ def test_gradients_of_any_layout_are_stepped_as_torch_steps_them(momentum):
     ours, theirs = Odd(), Odd()
     theirs.narrow.data = theirs.narrow.data.float()
     weights = Weights(ours, {"flat", "turned", "narrow", "part"})
-    optimizer, reference = Momentum(weights, 0.1, momentum), torch.optim.SGD(theirs.parameters(), 0.1, momentum=momentum)
+    optimizer, reference = SGD(weights, 0.1, momentum), torch.optim.SGD(theirs.parameters(), 0.1, momentum=momentum)
     for _ in range(3):
         uphill = loss(ours)
         with torch.no_grad():
-            weights.backward(uphill)
+            optimizer.backward(uphill)
             optimizer.step()
-            weights.publish()
+            optimizer.publish()
         reference.zero_grad()
         loss(theirs).backward()
         reference.step()

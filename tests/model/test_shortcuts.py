@@ -91,25 +91,25 @@ def loudest(x):
 
 
 NETS = {
-    "faintly centred": (lambda: Changed(lambda x: centred(x, 1e-6)), Shortcuts(independent=False, above=True), "net.1"),
+    "faintly centred": (lambda: Changed(lambda x: centred(x, 1e-6)), Shortcuts(independent=False, from_layer=True), "net.1"),
     "centred when few": (
         lambda: Changed(lambda x: centred(x) if len(x) < 4 else x),
-        Shortcuts(independent=False, above=True),
+        Shortcuts(independent=False, from_layer=True),
         "net.1",
     ),
     "centred when odd": (
         lambda: Changed(lambda x: centred(x) if len(x) % 2 else x),
-        Shortcuts(independent=False, above=True),
+        Shortcuts(independent=False, from_layer=True),
         "net.1",
     ),
-    "loudest": (lambda: Changed(loudest), Shortcuts(independent=False, above=True), "net.1"),
-    "median": (lambda: Changed(after=halved_below_the_median), Shortcuts(independent=False, above=True), "net.1"),
-    "squeezed": (lambda: Changed(after=torch.squeeze), Shortcuts(independent=False, above=True), "net.1"),
-    "centred": (lambda: nn.Sequential(Centred(), small_net()), Shortcuts(independent=False, above=True), None),
-    "skipping": (Skipping, Shortcuts(independent=True, above=False), "net.1"),
-    "twice": (Twice, Shortcuts(independent=True, above=False), "same"),
+    "loudest": (lambda: Changed(loudest), Shortcuts(independent=False, from_layer=True), "net.1"),
+    "median": (lambda: Changed(after=halved_below_the_median), Shortcuts(independent=False, from_layer=True), "net.1"),
+    "squeezed": (lambda: Changed(after=torch.squeeze), Shortcuts(independent=False, from_layer=True), "net.1"),
+    "centred": (lambda: nn.Sequential(Centred(), small_net()), Shortcuts(independent=False, from_layer=True), None),
+    "skipping": (Skipping, Shortcuts(independent=True, from_layer=False), "net.1"),
+    "twice": (Twice, Shortcuts(independent=True, from_layer=False), "same"),
     "fixed": (Fixed, Shortcuts(), None),
-    "overwriting": (overwriting, Shortcuts(independent=True, above=True), "0"),
+    "overwriting": (overwriting, Shortcuts(independent=True, from_layer=True), "0"),
 }
 
 
@@ -210,4 +210,4 @@ def test_a_shape_of_sample_that_is_new_is_examined_on_its_own():
         x = small_stream(1, side=side)[0]
         assert adapter.net.shortcuts(x.shape) == Shortcuts()
         adapter.step(x)
-        assert adapter.net.shortcuts(x.shape) == Shortcuts(independent=True, above=True)
+        assert adapter.net.shortcuts(x.shape) == Shortcuts(independent=True, from_layer=True)

@@ -14,7 +14,7 @@ from torch.nn.functional import cosine_similarity
 
 import dualtta
 from dualtta.methods import make_method
-from dualtta.optim import Look
+from dualtta.optim import Evaluation
 from dualtta.testing import CHECKS, check_method, run, same, small_net, small_stream
 
 LOOSE = {"tau_sa": 0.05, "tau_sp": 0.1}
@@ -235,7 +235,7 @@ def test_what_leans_goes_no_further_than_a_step_by_its_share_however_long_the_st
     for _ in range(400):  # times the same step
         uphill = sum(p.sum() for p in weights.params.values())
         with torch.no_grad():
-            adapter.method.update.apply(Look(SimpleNamespace(coupled=True), None, uphill), None, weights, adapter._optimizer)
+            adapter.method.update.apply(Evaluation(SimpleNamespace(coupled=True), None, uphill), None, adapter._optimizer)
     gone = max(float((value - weights.source[name]).abs().max()) for name, value in weights.values().items())
     assert gone == pytest.approx(1e-3 * (400 if bound is None else bound), rel=1e-3)
 

@@ -11,9 +11,8 @@ from torch import nn
 import dualtta
 from dualtta.testing import small_net, small_stream
 from dualtta.views import VIEWS, AdaIN, ColorJitter, FourierMix, InputView, Occlusion, PatchShuffle, PixelShuffle, Style
+from dualtta.views.default import moments, restyle, shuffle_patches
 from dualtta.views.recolor import mix_amplitudes, partners
-from dualtta.views.shuffle import shuffle_patches
-from dualtta.views.style import moments, restyle
 
 settings.register_profile("dualtta", deadline=None, max_examples=40)
 settings.load_profile("dualtta")

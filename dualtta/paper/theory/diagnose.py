@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
-from dualtta.collapse import CollapseWarning
+from dualtta.adapter import CollapseWarning
 from dualtta.method import Method
-from dualtta.methods import method_name, settings
+from dualtta.methods import method_name, stored_settings
 from dualtta.model.depth import style_layer
 from dualtta.model.norms import batch_norms
 from dualtta.paper.theory.findings import sentences, summarise
@@ -37,9 +37,10 @@ from dualtta.paper.theory.symbols import (
     style_gradient,
     total_norm,
 )
+from dualtta.probe import FiniteCheck
 from dualtta.records.metrics import Column
 from dualtta.views import Draws, Style
-from dualtta.views.style import spread
+from dualtta.views.default import spread
 from dualtta.wrap import adapt
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def diagnose(
     parts: list[dict[str, Tensor]] = []
     with torch.inference_mode(False), torch.enable_grad():
         for x in _inputs(batches, dtype):
-            adapter.check(x)
+            FiniteCheck(x).check()
             if not parts:
                 check_independent(net, x)
             measured, drawn = measure(net, x, list(adapter.weights.params.values()), scales, reach, generator)
@@ -127,7 +128,7 @@ def diagnose(
     about = {
         "model": type(model).__name__,
         "layer": at,
-        "method": {"name": method_name(type(adapter.method)), **settings(adapter.method)},
+        "method": {"name": method_name(type(adapter.method)), **stored_settings(adapter.method)},
         "statistics": "source",
         "adapting": adapting,
         "lr": adapter.lr if adapting else None,

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dualtta.method import widen
-from dualtta.model.layout import channel_axis, prefix_tokens
-from dualtta.model.passes import feature_map, replaced
+from dualtta.model.features import channel_axis, prefix_tokens
+from dualtta.model.forward import feature_map, with_feature_map
 from dualtta.paper.theory.symbols import Pair, style
-from dualtta.views.style import restyle
+from dualtta.probe import widen
+from dualtta.views.default import restyle
 
 Change = Callable[[Tensor], Tensor]  # of a map's patches, (B, C, P)
 
@@ -51,7 +51,7 @@ class Restyled:
     @contextmanager
     def _changing(self, change: Change, size: int) -> Iterator[None]:
         def hook(module: nn.Module, args: Any, output: Any) -> Any:
-            return replaced(output, self._through(feature_map(self.layer, output, size), change))
+            return with_feature_map(output, self._through(feature_map(self.layer, output, size), change))
 
         handle = self.module.register_forward_hook(hook)
         try:

@@ -27,7 +27,7 @@ def style(z: Tensor) -> Pair:
     """
     u = z.mean(2)
     variance = (z - u[:, :, None]).square().mean(2)
-    varies = variance.detach().sqrt() > 8 * torch.finfo(z.dtype).eps * u.detach().abs()  # as in `views.style.restyle`
+    varies = variance.detach().sqrt() > 8 * torch.finfo(z.dtype).eps * u.detach().abs()  # as in `views.default.restyle`
     return u, torch.where(varies, torch.where(varies, variance, 1.0).sqrt(), 0.0)
 
 

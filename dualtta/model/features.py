@@ -1,12 +1,26 @@
-"""How a feature map is laid out: which axis is the channels, and which tokens are no patches."""
+"""Feature maps: where their layer is, which axis holds the channels, and which tokens are no patches.
+
+`Net` in `dualtta.model.forward` forwards batches with them.
+"""
 
 import re
 
 from torch import Tensor, nn
 
 from dualtta.model.depth import is_convolution
+from dualtta.model.errors import no_layer
 
 EXTRA_TOKEN = re.compile(r"(^|\.)(cls|class|dist|distillation|reg|register)_?tokens?$")
+
+
+def find_layer(model: nn.Module, name: str) -> nn.Module:
+    """The module of this name; a ValueError with the nearest names where there is none."""
+    try:
+        if name:
+            return model.get_submodule(name)
+    except AttributeError:
+        pass
+    raise no_layer(model, name)
 
 
 def channel_axis(layer: nn.Module, z: Tensor) -> int:
