@@ -4,6 +4,8 @@ import csv
 import gzip
 import pickle
 import struct
+import tarfile
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -137,11 +139,26 @@ def _imagenet_c(
     return root
 
 
+def _zip(root: Path, archive: Path) -> Path:
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in sorted(root.rglob("*")):
+            file.write(path, f"{root.name}/{path.relative_to(root)}")
+        file.writestr("__MACOSX/._x.jpg", b"junk")
+    return archive
+
+
+def _tar(root: Path, archive: Path, mode: str = "w", top: str | None = None) -> Path:
+    with tarfile.open(archive, mode) as file:
+        file.add(root, root.name if top is None else top)
+    return archive
+
+
 @pytest.fixture(scope="session")
 def layouts() -> SimpleNamespace:
-    """Functions that make a small dataset in its published layout in a folder, such as `layouts.pacs(root)`."""
+    """Functions that make a small dataset in its published layout, such as `layouts.pacs(root)`, and pack folders."""
     functions = (
         *(_picture, _pacs, _office_home, _waterbirds, _mnist, _imagenet, _imagenet_c),
         *(_cifar10_arrays, _cifar10_npz, _cifar10_batches, _cifar10_c),
+        *(_zip, _tar),
     )
     return SimpleNamespace(KINDS=KINDS, **{function.__name__.removeprefix("_"): function for function in functions})
