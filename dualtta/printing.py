@@ -8,14 +8,14 @@ if TYPE_CHECKING:
 
 
 def console() -> "Console":
-    """Standard output; as wide as it needs to be where that is a file or a pipe."""
+    """A console on standard output, of unlimited width where that is a file or a pipe."""
     from rich.console import Console
 
-    class Honest(Console):
+    class Output(Console):
         def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # rich would end the program with an error of its own
+            raise BrokenPipeError  # rich would exit with another code
 
-    return Honest(width=None if sys.stdout.isatty() else 10_000)
+    return Output(width=None if sys.stdout.isatty() else 10_000)
 
 
 def table(header: list[str], rows: list[list[str]], title: str = "") -> None:

@@ -181,6 +181,19 @@ def matches(files: dict[str, str], pattern: str) -> Iterator[str]:
                 yield f"{path}:{number}"
 
 
+def repeated_functions(files: dict[str, str], size: int = 350) -> Iterator[str]:
+    """Functions of different modules with the same body, but for short ones and docstrings."""
+    seen: dict[str, str] = {}
+    for path, text in files.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                body = node.body[1:] if ast.get_docstring(node) else node.body
+                dump = "".join(map(ast.dump, body))
+                first = seen.setdefault(dump, path)
+                if len(dump) >= size and first != path:
+                    yield f"{path}: {node.name} is in {first} too"
+
+
 def dialect(text: str) -> set[str]:
     """Words of the private dialect, also as parts of identifiers."""
     return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", text)} & DIALECT
@@ -230,6 +243,12 @@ def test_modules_are_short():
 @pytest.mark.parametrize("pattern", SINGLE)
 def test_one_helper_of_each_kind(pattern):
     assert not open_cases(each for each in matches(CODE, pattern) if not each.startswith(SINGLE[pattern]))
+
+
+def test_no_function_is_repeated_in_another_module():
+    """Each method is whole in its own file, so methods may repeat each other."""
+    package = {path: text for path, text in CODE.items() if not path.startswith(("dualtta/methods/", "studies/"))}
+    assert not list(repeated_functions(package))
 
 
 @pytest.mark.parametrize("pattern", BANNED)
@@ -319,6 +338,13 @@ def test_a_long_file_is_found():
 )
 def test_a_line_of_banned_or_repeated_code_is_found(line):
     assert any(list(matches({"a.py": f"\n{line}"}, pattern)) == ["a.py:2"] for pattern in [*SINGLE, *BANNED, TORCH])
+
+
+def test_a_repeated_function_is_found():
+    body = "total = sum(values)\n    mean = total / len(values)\n    return [value - mean for value in values]"
+    one = f'def one(values):\n    """Centred."""\n    {body}'
+    assert list(repeated_functions({"a.py": one, "b.py": f"def two(values):\n    {body}"})) == ["b.py: two is in a.py too"]
+    assert not list(repeated_functions({"a.py": one, "b.py": "def two(values):\n    return values"}))
 
 
 @pytest.mark.parametrize(
