@@ -10,14 +10,13 @@ accuracy is the mean over groups, as in the paper's tables. Missing records are 
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from dualtta.methods import METHODS
 from dualtta.records.reading import Record
-from dualtta.report.gather import Setting
 from dualtta.report.labels import changes, follows_own
-from dualtta.report.matching import Side, pair_up, place_of
+from dualtta.report.matching import Side, pair_up, task_of
 from dualtta.report.paired import Pair, difference
-from dualtta.report.places import place_name
 from studies.split import part_of
 
 HARM, GAIN = -0.5, 1.0  # points
@@ -79,43 +78,43 @@ class Acceptance:
         return None if self.missing or not self.benches else True
 
 
-def accept(records: Iterable[Record], candidate: Side) -> Acceptance:
-    """Compare the records of a candidate with those of the baselines."""
-    everything = list(records)
-    known = [record for record in everything if part_of(record.cell["cell"]) == "held_out"]
-    taken = [record for record in everything if candidate.takes(record)]
+def accept(frame: Any, candidate: Side) -> Acceptance:
+    """Compare the rows of a candidate with those of the baselines, in a report's frame."""
+    everything = list(frame.itertuples())
+    known = [cell for cell in everything if part_of(cell.record.cell["cell"]) == "held_out"]
+    taken = [cell for cell in everything if candidate.takes(cell.record)]
     if not candidate.settings:  # then the method at its defaults, where there are variants of it too
-        taken = [record for record in taken if not changes(Setting((record,)))] or taken
-    ours = [record for record in taken if part_of(record.cell["cell"]) == "held_out"]
+        taken = [cell for cell in taken if not changes(cell)] or taken
+    ours = [cell for cell in taken if part_of(cell.record.cell["cell"]) == "held_out"]
     left_out = len(taken) - len(ours)
     if not ours:
         raise ValueError(
             f"there is no record of {candidate.text} on a held-out cell: `python -m studies run held-out` makes them"
         )
     rivals = _rivals(known, candidate)
-    places: dict[str, list[Record]] = {}
-    for record in ours:
-        at = places.setdefault(place_of(record, seed=False), [])
-        if any(_seed(other) == _seed(record) for other in at):
+    places: dict[str, list[Any]] = {}
+    for cell in ours:
+        at = places.setdefault(task_of(cell.record, seed=False), [])
+        if any(other.seed == cell.seed for other in at):
             raise ValueError(
-                f"{_name(record)} has several records of {candidate.text}: say which with --candidate method,key=value"
+                f"{cell.task_name} has several records of {candidate.text}: say which with --candidate method,key=value"
             )
-        at.append(record)
+        at.append(cell)
     missing: list[str] = []
     pairs: dict[tuple[str, str], list[Pair]] = {}  # by place and rival
     for place, some in places.items():
         for rival in RIVALS:
             if rival == candidate.method and not candidate.settings:
                 continue
-            partners = [rivals.get((rival, place_of(record))) for record in some]
-            lacking = [_seed(record) for record, partner in zip(some, partners, strict=True) if partner is None]
+            partners = [rivals.get((rival, task_of(cell.record))) for cell in some]
+            lacking = [cell.seed for cell, partner in zip(some, partners, strict=True) if partner is None]
             if lacking:
                 seeds = ", ".join(map(str, sorted(lacking)))
-                missing.append(f"{_name(some[0])}: no record of {rival} at its own settings, seed {seeds}")
+                missing.append(f"{some[0].task_name}: no record of {rival} at its own settings, seed {seeds}")
                 continue
-            pairs[place, rival] = [pair_up(a, b) for a, b in zip(some, partners, strict=True) if b is not None]
+            pairs[place, rival] = [pair_up(a.record, b) for a, b in zip(some, partners, strict=True) if b is not None]
     cells = [
-        CellVerdict(_name(some[0]), floor, difference(pairs[place, floor]), tuple(sorted(map(_seed, some))))
+        CellVerdict(some[0].task_name, floor, difference(pairs[place, floor]), tuple(sorted(cell.seed for cell in some)))
         for place, some in places.items()
         for floor in FLOORS
         if (place, floor) in pairs
@@ -123,23 +122,20 @@ def accept(records: Iterable[Record], candidate: Side) -> Acceptance:
     return Acceptance(tuple(cells), tuple(_benches(places, pairs)), tuple(missing), left_out)
 
 
-def _rivals(records: Iterable[Record], candidate: Side) -> dict[tuple[str, str], Record]:
+def _rivals(cells: Iterable[Any], candidate: Side) -> dict[tuple[str, str], Record]:
     """Baselines at their own settings, by method and cell."""
     found = {}
-    for record in records:
-        method = record.cell["cell"]["method"]["name"]
-        setting = Setting((record,))
-        own = (method in FLOORS or follows_own(setting)) and not changes(setting)
-        if method in RIVALS and own and not candidate.takes(record):
-            found[method, place_of(record)] = record
+    for cell in cells:
+        own = (cell.method in FLOORS or follows_own(cell)) and not changes(cell)
+        if cell.method in RIVALS and own and not candidate.takes(cell.record):
+            found[cell.method, task_of(cell.record)] = cell.record
     return found
 
 
-def _benches(places: dict[str, list[Record]], pairs: dict[tuple[str, str], list[Pair]]) -> Iterable[BenchVerdict]:
+def _benches(places: dict[str, list[Any]], pairs: dict[tuple[str, str], list[Pair]]) -> Iterable[BenchVerdict]:
     groups: dict[str, list[str]] = {}
     for place, some in places.items():
-        cell = some[0].cell["cell"]
-        groups.setdefault(f"{cell['dataset']['name']}, {cell['model']['name']}, {cell['scenario']['name']}", []).append(place)
+        groups.setdefault(f"{some[0].dataset}, {some[0].model}, {some[0].scenario}", []).append(place)
     for where, within in groups.items():
         by_rival = {r: [p for place in within for p in pairs.get((place, r), [])] for r in RIVALS}
         whole = {r: some for r, some in by_rival.items() if all((place, r) in pairs for place in within)}
@@ -149,11 +145,3 @@ def _benches(places: dict[str, list[Record]], pairs: dict[tuple[str, str], list[
         best = min(differences, key=lambda rival: differences[rival][0])
         others = {rival: found[0] for rival, found in differences.items()}
         yield BenchVerdict(where, best, differences[best], others, len(within))
-
-
-def _seed(record: Record) -> int:
-    return int(record.cell["cell"]["seed"])
-
-
-def _name(record: Record) -> str:
-    return place_name(Setting((record,)))

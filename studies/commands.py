@@ -42,15 +42,15 @@ def study(folders: list[Path], rank: str = "", markdown: bool = False, json: boo
     """
     from dualtta.printing import table
     from dualtta.progress import progress
-    from dualtta.report.gather import gather
+    from dualtta.report import read_results
     from studies.ranking import ranking
     from studies.variants import HEADER, studies, to_markdown
 
-    with progress("checking records") as notice:
-        collected = gather(folders, notice)
+    with progress("verifying records") as bar:
+        frame, _ = read_results(folders, bar)
     if rank:
-        return show_ranks(ranking(collected.settings, rank), markdown, json)
-    found = studies(collected.settings)
+        return show_ranks(ranking(frame, rank), markdown, json)
+    found = studies(frame)
     if json:
         print(jsonlib.dumps([dataclasses.asdict(one) for one in found], indent=2))
     elif markdown:
@@ -88,14 +88,14 @@ def accept(folders: list[Path], candidate: str = "", json: bool = False) -> int:
     """
     from dualtta.progress import progress
     from dualtta.protocols import DEFAULT_METHOD
-    from dualtta.report.gather import gather
+    from dualtta.report import read_results
     from dualtta.report.matching import parse_side
     from studies.acceptance import accept as test
 
     side = parse_side(f"{folders[0]}:{candidate or DEFAULT_METHOD}")
-    with progress("checking records") as notice:
-        collected = gather(folders, notice)
-    found = test(collected.records, side)
+    with progress("verifying records") as bar:
+        frame, _ = read_results(folders, bar)
+    found = test(frame, side)
     if json:
         print(jsonlib.dumps(as_json(found), indent=2))
     else:
@@ -112,14 +112,14 @@ def as_json(found: "Acceptance") -> dict[str, object]:
 
 def show(found: "Acceptance") -> None:
     from dualtta.printing import table
-    from dualtta.report.labels import name
+    from dualtta.report.methods import about
     from studies.acceptance import GAIN, HARM
 
     def points(difference: tuple[float, float, float]) -> list[str]:
         return [f"{difference[0]:+.2f}", f"{difference[1]:+.2f} to {difference[2]:+.2f}"]
 
     rows = [
-        [cell.where, name(cell.floor), *points(cell.difference), str(len(cell.seeds)), "" if cell.harmless else "harm"]
+        [cell.where, about(cell.floor).title, *points(cell.difference), str(len(cell.seeds)), "" if cell.harmless else "harm"]
         for cell in found.cells
     ]
     table(["held-out cell", "against", "points", "95 % interval", "seeds", ""], rows)
@@ -127,7 +127,7 @@ def show(found: "Acceptance") -> None:
         [
             b.where,
             str(b.cells),
-            name(b.best),
+            about(b.best).title,
             *points(b.difference),
             "yes" if b.better else f"{GAIN - b.difference[0]:.2f} short",
         ]

@@ -7,19 +7,17 @@ gain    points above the method at its defaults: the mean over benchmarks of the
 Only cells that every variant has count, each seed by itself; held-out cells do not.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from dualtta.methods import METHODS
 from dualtta.plugins import nearest
 from dualtta.records.reading import Record
-from dualtta.report.gather import Setting
 from dualtta.report.labels import changes, label
-from dualtta.report.matching import pair_up, place_of
+from dualtta.report.matching import pair_up, task_of
 from dualtta.report.paired import Pair, difference
-from dualtta.report.places import place_name
 from studies.acceptance import FLOORS, HARM
 from studies.split import part_of
 from studies.variants import EIGHTHS, bench_title
@@ -40,20 +38,21 @@ class Rank:
         return float(np.mean(list(self.gains.values())))
 
 
-def ranking(settings: Iterable[Setting], method: str) -> list[Rank]:
+def ranking(frame: Any, method: str) -> list[Rank]:
     """The variants of a method, best first. The method at its defaults and both of FLOORS need records of the same cells."""
-    found: dict[str, dict[str, Record]] = {}  # by variant and cell
+    found: dict[str, dict[str, Any]] = {}  # rows of the frame by variant and cell
     if method not in METHODS:
         raise ValueError(f"there is no method {method!r}; {nearest(method, METHODS)}")
     if method in FLOORS:
         raise ValueError(f"{method} is the reference of the ranking: choose a method that learns")
-    chosen: dict[str, Setting] = {}
-    for setting in settings:
-        if setting.method == method or (setting.method in FLOORS and not changes(setting)):
-            variant = setting.method if setting.method in FLOORS else label(setting)
-            chosen.setdefault(variant, setting)
-            may = [record for record in setting.records if part_of(record.cell["cell"]) != "held_out"]
-            found.setdefault(variant, {}).update({place_of(record): record for record in may})
+    chosen: dict[str, Any] = {}
+    for cell in frame.itertuples():
+        if cell.method == method or (cell.method in FLOORS and not changes(cell)):
+            variant = cell.method if cell.method in FLOORS else label(cell)
+            chosen.setdefault(variant, cell)
+            of_variant = found.setdefault(variant, {})
+            if part_of(cell.record.cell["cell"]) != "held_out":
+                of_variant[task_of(cell.record)] = cell
     variants = {variant: places for variant, places in found.items() if variant not in FLOORS}
     plain = next((variant for variant in variants if not changes(chosen[variant])), None)
     lacking = [floor for floor in FLOORS if floor not in found] + ([] if plain else [f"{method} at its own settings"])
@@ -64,14 +63,13 @@ def ranking(settings: Iterable[Setting], method: str) -> list[Rank]:
         raise ValueError(f"the variants of {method} have no cell in common, of those that are not held out")
     ranks = []
     for variant, places in variants.items():
-        harmed = [place for place in shared if any(harms(places[place], found[floor][place]) for floor in FLOORS)]
+        harmed = [place for place in shared if any(harms(places[place].record, found[floor][place].record) for floor in FLOORS)]
         pairs: dict[str, list[Pair]] = {}
         for place in shared:
-            pairs.setdefault(bench_title(Setting((places[place],)), places[place]), []).append(
-                pair_up(places[place], found[str(plain)][place])
-            )
+            cell = places[place]
+            pairs.setdefault(bench_title(cell), []).append(pair_up(cell.record, found[str(plain)][place].record))
         gains = {bench: difference(some)[0] for bench, some in pairs.items()}
-        where = tuple(place_name(Setting((places[place],))) for place in harmed)
+        where = tuple(places[place].task_name for place in harmed)
         ranks.append(Rank(variant, changes(chosen[variant]), where, len(shared), gains))
     return sorted(ranks, key=lambda rank: (len(rank.harmed), -rank.gain))
 

@@ -5,17 +5,17 @@ with groups: their mean), the difference to no adaptation with its paired 95 % i
 accuracy, and the number of cells in which predictions collapsed. Means are over the cells that every variant of the table has.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dualtta.records.caveats import passes
 from dualtta.records.metrics import Column
 from dualtta.records.reading import Record
-from dualtta.report.gather import Setting
-from dualtta.report.labels import label, rank
-from dualtta.report.matching import pair_up, place_of
+from dualtta.report.labels import label
+from dualtta.report.matching import pair_up, task_of
 from dualtta.report.paired import difference
 
 HEADER = ("accuracy", "at first", "at last", "to no adaptation", "D+", "D+ right", "D-", "D- right", "collapsed")
@@ -55,25 +55,24 @@ class Study:
     lines: tuple[Line, ...]
 
 
-def studies(settings: Iterable[Setting]) -> list[Study]:
-    """A table for each dataset, model and scenario."""
+def studies(frame: Any) -> list[Study]:
+    """A table for each dataset, model and scenario of a report's frame."""
     benches: dict[str, dict[str, dict[str, Record]]] = {}  # title -> variant -> cell -> record
     order: dict[str, tuple[Any, ...]] = {}  # methods as in every table, their variants by name
-    for setting in settings:
-        variant = label(setting)
-        order[variant] = (rank(setting.method), variant)
-        for record in setting.records:
-            benches.setdefault(bench_title(setting, record), {}).setdefault(variant, {})[place_of(record)] = record
+    for cell in frame.itertuples():
+        variant = label(cell)
+        order[variant] = (cell.about.order, variant)
+        benches.setdefault(bench_title(cell), {}).setdefault(variant, {})[task_of(cell.record)] = cell.record
     return [_study(title, variants, order) for title, variants in benches.items()]
 
 
-def bench_title(setting: Setting, record: Record) -> str:
-    """The benchmark of a record, the title of its table."""
-    seed = (record.cell["cell"]["model"].get("source") or {}).get("seed", 0)
+def bench_title(cell: Any) -> str:
+    """The benchmark of a row of the frame, the title of its table."""
+    seed = (cell.source or {}).get("seed", 0)
     source = [f"source model of seed {seed}"] if seed else []
-    subset = ["a subset"] if setting.about["subset"] else []
-    size = f"batches of {setting.stream.get('batch_size', '?')}"
-    return ", ".join([setting.dataset, setting.model, setting.scenario, size, *source, *setting.passes, *subset])
+    subset = ["a subset"] if cell.subset else []
+    size = f"batches of {cell.stream.get('batch_size', '?')}"
+    return ", ".join([cell.dataset, cell.model, cell.scenario, size, *source, *passes(cell.record), *subset])
 
 
 def _study(title: str, variants: dict[str, dict[str, Record]], order: dict[str, tuple[Any, ...]]) -> Study:

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 Interval = tuple[float, float, float]  # difference, low, high
 ALL = "mean"
-ONE_SEED = "one seed: the interval is over samples, and what another seed would change is not in it"
+ONE_SEED = "one seed: the interval is over samples, and the variation over seeds is not in it"
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One line: accuracies of both, their difference with its interval, and on how many samples only one is right."""
+    """One line: accuracies of both, their difference with its interval, and how many samples only one predicts correctly."""
 
     where: str
     measure: str
@@ -58,24 +58,24 @@ def compare(a: str, b: str, common: bool = False, json: bool = False) -> int:
 
 
 def compared(matched: "list[tuple[Record, Record]]", pairs: "list[Pair]") -> list[Compared]:
-    """A line for each place and measure, and one over all places where there are several."""
-    from dualtta.report.gather import Setting
+    """A line for each task and measure, and one over all tasks where there are several."""
+    from dualtta.records.frame import frame_of
+    from dualtta.report import tasks
     from dualtta.report.labels import label
     from dualtta.report.matching import same_method
-    from dualtta.report.places import place_name
 
-    places: dict[str, list[int]] = {}
+    by_task: dict[str, list[int]] = {}
     for number, pair in enumerate(pairs):
-        places.setdefault(pair.place, []).append(number)
+        by_task.setdefault(pair.task, []).append(number)
     lines = []
-    for numbers in places.values():
+    for numbers in by_task.values():
         some = [pairs[number] for number in numbers]
         one, other = matched[numbers[0]]
-        setting = Setting((one,))
-        where = f"{place_name(setting)}: {label(setting)}" if same_method(one, other) else place_name(setting)
+        (cell,) = frame_of([one]).itertuples()
+        where = f"{tasks.name(cell)}: {label(cell)}" if same_method(one, other) else tasks.name(cell)
         lines += _measures(where, some)
-    if len(places) > 1:
-        lines.append(_accuracy(f"{ALL} of all {len(places)}", pairs))
+    if len(by_task) > 1:
+        lines.append(_accuracy(f"{ALL} of all {len(by_task)}", pairs))
     return lines
 
 
@@ -94,8 +94,8 @@ def _measures(where: str, pairs: "list[Pair]") -> list[Compared]:
 def _accuracy(where: str, pairs: "list[Pair]") -> Compared:
     from dualtta.report.paired import combined_difference
 
-    places = [pair.place for pair in pairs]
-    share = [1 / (len(set(places)) * places.count(place)) for place in places]
+    tasks = [pair.task for pair in pairs]
+    share = [1 / (len(set(tasks)) * tasks.count(task)) for task in tasks]
     a, b = (
         100 * sum(s * float(getattr(pair, side).mean()) for s, pair in zip(share, pairs, strict=True))
         for side in ("correct_a", "correct_b")
@@ -124,10 +124,10 @@ def _with(line: Compared, measure: str, pairs: "list[Pair]", found: Interval, ho
 
 
 def _differences(matched: "list[tuple[Record, Record]]") -> list[str]:
-    """What else two matched runs differ in, though it was not asked for."""
-    from dualtta.report.cost import device_of
+    """What else two matched runs differ in."""
+    from dualtta.report.tables import device_of
 
-    said = []
+    notes = []
     parts: dict[str, Any] = {
         "the model": lambda record: record.cell["cell"]["model"],
         "the scenario": lambda record: record.cell["cell"]["scenario"],
@@ -140,10 +140,10 @@ def _differences(matched: "list[tuple[Record, Record]]") -> list[str]:
     }
     for words, part in parts.items():
         count = sum(part(a) != part(b) for a, b in matched)
-        said += [
+        notes += [
             f"A and B also differ in {words}" + (f", in {count} of {len(matched)} cells" if count < len(matched) else "")
         ] * (count > 0)
-    return said
+    return notes
 
 
 def _line(line: Compared) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def show(a: str, b: str, lines: list[Compared], pairs: "list[Pair]") -> None:
     elif len({pair.seed for pair in pairs}) == 1:
         print(ONE_SEED)
     if any(line.measure == "mean of groups" for line in lines) and not any(line.measure == "worst group" for line in lines):
-        print("the worst groups are not compared: the seeds did not see the same samples")
+        print("the worst groups are not compared: the samples differ between seeds")
     p = _p(lines[0]) if len(lines) in (1, 2, 3) else None
     if p is not None:
         print(f"McNemar's exact test: p = {p:.3g}")

@@ -23,37 +23,36 @@ def report(
     """Turn the records in folders of results into tables, figures and one page to look at.
 
     Args:
-        folders: One or several folders that `dualtta run` wrote, or one that holds such folders.
-        out: Where the report goes; `report` in the first folder unless told.
+        folders: Folders that `dualtta run` wrote, files that `dualtta pack` wrote, or folders that hold such.
+        out: The folder of the report; by default `report` in the first folder.
         formats: Of the tables' files: md, tex, csv.
-        root: The folder of your data, for the page's images; DUALTTA_DATA unless told.
+        root: The folder of your data, for the page's images; by default DUALTTA_DATA.
         json: Print the tables as JSON.
     """
     from dualtta.processes import cores
     from dualtta.progress import progress
-    from dualtta.report import make_report, notes
+    from dualtta.report import make_report
     from dualtta.report.render import visible
 
     if root is not None and not root.is_dir():
         raise ValueError(f"there is no folder {root}: name the folder of your data with --root, or leave it out")
     data = os.environ.get("DUALTTA_DATA")
     root = root or (Path(data) if data else None)
-    with progress("checking records, then drawing") as notice:
-        made = make_report(folders, out, formats, notice, root, cores())
+    with progress("verifying records, then drawing") as bar:
+        made = make_report(folders, out, formats, bar, root, cores())
     if json:
         print(jsonlib.dumps(as_json(made), indent=2))
     else:
         show(made)
-    said = notes(made.collected)
-    for line in said[:SHOWN]:
+    for line in made.notes[:SHOWN]:
         print(f"dualtta: {visible(line)}", file=sys.stderr)
-    if len(said) > SHOWN:
-        print(f"dualtta: and {len(said) - SHOWN} notes more, in {made.out / 'report.md'}", file=sys.stderr)
-    return 0 if made.collected.settings else 1
+    if len(made.notes) > SHOWN:
+        print(f"dualtta: and {len(made.notes) - SHOWN} notes more, in {made.out / 'report.md'}", file=sys.stderr)
+    return 0 if len(made.frame) else 1
 
 
 def show(made: "Report") -> None:
-    """All tables, their notes below them, then where the files lie."""
+    """Print all tables with their notes, then the paths of the files."""
     from dualtta.printing import console
     from dualtta.report.render import common, notes_text, visible
     from dualtta.report.terminal import pieces, to_terminal
@@ -71,12 +70,10 @@ def show(made: "Report") -> None:
 
 
 def as_json(made: "Report") -> dict[str, Any]:
-    from dualtta.report import notes
-
     return {
         "out": str(made.out),
         "page": str(made.page) if made.page else None,
-        "notes": notes(made.collected),
+        "notes": made.notes,
         "tables": [_table(table) for table in made.tables],
     }
 
@@ -86,8 +83,10 @@ def _table(table: "Table") -> dict[str, Any]:
         {"label": row.label, "values": [found if isinstance(found, str) else _value(found) for found in row.values]}
         for row in table.rows
     ]
-    return {**vars(table), "rows": rows}
+    about = {key: value for key, value in vars(table).items() if key != "settings"}
+    return {**about, "rows": rows}
 
 
 def _value(found: "Value") -> dict[str, Any]:
-    return {**vars(found), "difference": found.difference}
+    about = {key: value for key, value in vars(found).items() if key != "cells"}
+    return {**about, "difference": found.difference}

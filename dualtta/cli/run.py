@@ -130,7 +130,7 @@ def look_at(out: Path, root: Path | None, made: bool) -> str:
     from dualtta.report import make_report
 
     with progress("making the report") as notice:
-        report = make_report([out], notice=notice, root=root)
+        report = make_report([out], progress=notice, root=root)
     return f"{len(report.tables)} tables and the figures are in {report.out}\nthe page: {report.page}"
 
 

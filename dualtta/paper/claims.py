@@ -1,43 +1,42 @@
-"""The claims of the paper's text beside what its own tables say and what was measured."""
+"""The claims of the paper's text, beside its own tables and what was measured."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from dualtta.data.published import CORRUPTIONS
-from dualtta.paper.reported import METHODS, Reported, claims, contradictions, reported
-from dualtta.report.benches import SHIFTS, Placed, bench_of, variants
-from dualtta.report.context import remarks
-from dualtta.report.gather import Setting
-from dualtta.report.labels import WORDS, name
-from dualtta.report.layouts import numbered, titled
-from dualtta.report.table import Row, Table, Value
-from dualtta.report.values import Notes, over_seeds
+from dualtta.paper.ablations import WITHOUT
+from dualtta.paper.placing import SHIFTS, bench_of, titled, variants
+from dualtta.paper.reported import METHODS, claims, contradictions, reported
+from dualtta.report.statistics import by_seed, over_seeds
+from dualtta.report.table import Notes, Reported, Row, Table, Value, numbered
 
 BySeed = dict[int, float]
-DUAL, DEYO, EATA, SAR = (name(method) for method in ("dualtta", "deyo", "eata", "sar"))
-NO_ALTERING, NO_PRESERVING, NO_MINUS = (
-    f"{DUAL}, {WORDS[key]}" for key in (("filter_sa", False), ("filter_sp", False), ("lam", 0.0))
+DUAL, DEYO, EATA, SAR, SOURCE, DEYO_DUAL, EATA_DUAL = (
+    METHODS[method] for method in ("dualtta", "deyo", "eata", "sar", "source", "deyo_dual", "eata_dual")
 )
+NO_ALTERING, NO_PRESERVING, NO_MINUS = (WITHOUT[key] for key in ("filter_sa", "filter_sp", "lam"))
 BN, VIT = "resnet50", "vit_base_patch16_224"
 
 
 @dataclass
 class Measured:
-    """Looks numbers up in the records; remembers which settings it used."""
+    """Looks numbers up in the records; collects the cells it used."""
 
-    placed: Sequence[Placed]
-    used: list[Setting] = field(default_factory=list)
+    rows: dict[Any, Any]  # cells by benchmark and label
+    used: list[Any] = field(default_factory=list)
 
     def __call__(self, bench: str, row: str, unit: str | None = None, metric: str = "") -> BySeed | None:
         """Per cent by seed; None unless all cells are there."""
         units = bench_of(bench).units if unit is None else (unit,)
-        settings = [one.setting for one in self.placed if one.bench == bench and one.label == row and one.unit in units]
-        if len(settings) != len(units):
+        cells = self.rows.get((bench, row))
+        cells = cells if cells is None else cells[cells["unit"].isin(units)]
+        if cells is None or cells["setting"].nunique() != len(units):
             return None
-        self.used += settings
-        each = [setting.each(metric or bench_of(bench).average) for setting in settings]
+        self.used.append(cells)
+        each = list(by_seed(cells, metric or bench_of(bench).average).values())
         shared = set(each[0]).intersection(*each[1:])
         return {seed: 100 * float(np.mean([cell[seed] for cell in each])) for seed in sorted(shared)} or None
 
@@ -64,15 +63,15 @@ class Printed:
         return {0: found.value} if found else None
 
 
-Look = Measured | Printed
-Claim = Callable[[Look], BySeed | None]
+Lookup = Measured | Printed
+Claim = Callable[[Lookup], BySeed | None]
 
 
 def gain(bench: str, row: str, over: str, unit: str | None = None) -> Claim:
     """How far one row is above another, seed by seed."""
 
-    def measure(look: Look) -> BySeed | None:
-        one, other = look(bench, row, unit), look(bench, over, unit)
+    def measure(lookup: Lookup) -> BySeed | None:
+        one, other = lookup(bench, row, unit), lookup(bench, over, unit)
         return {seed: one[seed] - other[seed] for seed in one if seed in other} or None if one and other else None
 
     return measure
@@ -81,15 +80,15 @@ def gain(bench: str, row: str, over: str, unit: str | None = None) -> Claim:
 def largest(claims: Sequence[Claim]) -> Claim:
     """The largest of several, by their means; None unless all are there."""
 
-    def measure(look: Look) -> BySeed | None:
-        found = [each for claim in claims if (each := claim(look))]
+    def measure(lookup: Lookup) -> BySeed | None:
+        found = [each for claim in claims if (each := claim(lookup))]
         return max(found, key=lambda each: float(np.mean(list(each.values())))) if len(found) == len(claims) else None
 
     return measure
 
 
 def share(bench: str, row: str, metric: str) -> Claim:
-    return lambda look: look(bench, row, None, metric)
+    return lambda lookup: lookup(bench, row, None, metric)
 
 
 def over_corruptions(bench: str, over: str) -> Claim:
@@ -137,11 +136,11 @@ CLAIMS: dict[str, tuple[str, Claim]] = {
     "likely_incorrect_gain": ("D- in DualTTA: its largest gain", largest([gain(key, DUAL, NO_MINUS) for key in ABLATED])),
     "likely_incorrect_gain.deyo_max": (
         "D- in DeYO: its largest gain",
-        largest([gain(key, name("deyo_dual"), DEYO) for key in ABLATED]),
+        largest([gain(key, DEYO_DUAL, DEYO) for key in ABLATED]),
     ),
     "likely_incorrect_gain.eata_max": (
         "D- in EATA: its largest gain",
-        largest([gain(key, name("eata_dual"), EATA) for key in ABLATED]),
+        largest([gain(key, EATA_DUAL, EATA) for key in ABLATED]),
     ),
     "deyo_share_adapted_percent.pacs": ("samples that DeYO uses on PACS", share("pacs", DEYO, "adapt")),
     "deyo_share_adapted_and_correct_percent.pacs": (
@@ -154,7 +153,7 @@ CLAIMS: dict[str, tuple[str, Claim]] = {
     ),
     "low_entropy_share_percent.imagenet_c": (
         "samples of low entropy on ImageNet-C, ResNet50-BN, no adaptation",
-        share(f"mild/{BN}", name("source"), "low_entropy"),
+        share(f"mild/{BN}", SOURCE, "low_entropy"),
     ),
     "wild.imbalanced.vit_base.gain_over_SAR": (
         "DualTTA over SAR, imbalanced labels, ViT",
@@ -165,25 +164,28 @@ CLAIMS: dict[str, tuple[str, Claim]] = {
 }
 
 
-def claims_table(placed: Sequence[Placed]) -> list[Table]:
+def claims_table(placed: Any) -> list[Table]:
     """All claims, measured or not, where anything of the paper was run."""
     return [_table(numbered("claims", i), variant, some) for i, (variant, some) in enumerate(variants(placed).items())]
 
 
-def _table(stem: str, variant: str, placed: Sequence[Placed]) -> Table:
-    notes, told, rows = Notes(), claims(), []
+def _table(stem: str, variant: str, placed: Any) -> Table:
+    notes, texts, rows = Notes(), claims(), []
+    by_row = dict(iter(placed.groupby(["bench", "label"], sort=False)))
     for key, (words, claim) in CLAIMS.items():
-        text, look, printed = told[key], Measured(placed), claim(Printed())
-        each = claim(look)
+        text, lookup, printed = texts[key], Measured(by_row), claim(Printed())
+        each = claim(lookup)
         said = notes.marks(contradictions("claims", key))
-        reported = float(text) if isinstance(text, int | float) else None
+        number = float(text) if isinstance(text, int | float) else None
         if each is None:
-            found = Value(reported=reported, marks=said)
+            found = Value(reported=number, marks=said)
         else:
-            mean, deviation = over_seeds(each)
-            marks = notes.marks(text for setting in look.used for text in remarks(setting))
-            size = sum(setting.samples for setting in {id(one): one for one in look.used}.values())
-            found = Value(mean, deviation, len(each), size, reported, (*marks, *said))
+            mean, deviation = over_seeds(each.values())
+            columns = [zip(*(cells[name] for name in ("setting", "remarks", "samples")), strict=True) for cells in lookup.used]
+            used = {setting: (remarks, samples) for cells in columns for setting, remarks, samples in cells}
+            marks = notes.marks(text for remarks, _ in used.values() for text in remarks)
+            size = int(sum(samples for _, samples in used.values()))
+            found = Value(mean, deviation, len(each), size, number, (*marks, *said))
         by_tables = f"{next(iter(printed.values())):.2f}" if printed else ""
         rows.append(Row(words, (f"{text:.2f}" if isinstance(text, float) else str(text), by_tables, found)))
     header = ("claim", "in the text", "by its tables", "measured")

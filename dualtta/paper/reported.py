@@ -1,17 +1,15 @@
-"""What the paper reports: its tables, the claims of its text, and where they contradict each other; all is in paper.json.
-
-`further_claims` and `further_inconsistencies` there were found on reading the text once more.
-"""
+"""The numbers that the paper reports: its tables, the claims of its text, and where they contradict each other (paper.json)."""
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-# our names for the rows and columns of its tables
+from dualtta.report.table import Reported
+
+# the rows and columns of its tables, by this package's names
 METHODS = {
     "source": "No adapt",
     "tent": "Tent",
@@ -27,14 +25,6 @@ SAME = {"resnet50_v1": "resnet50"}  # other weights of the same net
 WILD = {"resnet50": "resnet50_bn", "resnet50_gn": "resnet50_gn", "vit_base_patch16_224": "vit_base"}
 
 
-@dataclass(frozen=True)
-class Reported:
-    """A number of the paper, and which of its contradictions touch it."""
-
-    value: float
-    notes: tuple[str, ...] = ()
-
-
 @cache
 def paper() -> dict[str, Any]:
     """Everything in paper.json."""
@@ -43,7 +33,7 @@ def paper() -> dict[str, Any]:
 
 
 def reported(experiment: str, method: str = "", dataset: str = "", model: str = "", column: str = "") -> Reported | None:
-    """The paper's number for what an experiment of ours measures; None where it has none.
+    """The paper's number for a number of an experiment, with the contradictions that touch it; None where it has none.
 
     `column` is "avg" or "worst" in `benchmarks`, a corruption or "avg" in `imagenet-c`, the scenario in `wild`, "both",
     "preserving_only" or "altering_only" in `ablation-filters`, "adapt" or "corr_adapt" in `efficiency`, the set and what is
@@ -61,7 +51,7 @@ def reported(experiment: str, method: str = "", dataset: str = "", model: str = 
     row = METHODS.get(method, "DualTTA without D-" if method == "dualtta without D-" else method)
     model = SAME.get(model, model)
     backbone = BACKBONES.get(model, model)
-    places = {
+    tables = {
         "benchmarks": ("benchmarks", row, f"{dataset}.{column}" if dataset in ("colored_mnist", "waterbirds") else dataset),
         "imagenet-c": ("imagenet_c_severity5_mild", f"{backbone}/{row}", column),
         "wild": ("imagenet_c_severity5_wild_avg", row, f"{column}.{WILD.get(model, model)}"),
@@ -70,17 +60,17 @@ def reported(experiment: str, method: str = "", dataset: str = "", model: str = 
         "efficiency": ("data_efficiency_percent", row, f"{dataset}.{column}"),
         "quadrants": ("quadrants_impulse_noise_percent", "", column),
     }
-    return _at(*places[experiment]) if experiment in places else None
+    return _at(*tables[experiment]) if experiment in tables else None
 
 
 def claims() -> dict[str, float | str]:
-    """Each number that the text names, by what it is about."""
+    """The numbers in the paper's text, by subject."""
     found = paper()
     return {**found["claims"], **found["further_claims"]}
 
 
 def contradictions(table: str, row: str, column: str = "") -> tuple[str, ...]:
-    """The paper's contradictions that touch one of its numbers, in words.
+    """The contradictions that touch a number of the paper, in words.
 
     >>> contradictions("imagenet_c_severity5_mild", "ResNet50-GN/DualTTA", "avg")[0][:44]
     'ResNet50-GN, DualTTA: the printed average 41'

@@ -1,42 +1,42 @@
-"""From records to what people look at: tables, figures, one page. Reads records and nothing else.
+"""Tables, figures and a page from records. Needs no torch, no data and no model; only the page's example images do.
 
     dualtta report FOLDER [FOLDER ...]
 
-gather.py      records over seeds
-values.py      means, deviations, marks
-layouts.py     the paper's tables; ablations.py, use.py, claims.py and generic.py have the others, tables.py lists all
+results.py     the frame that everything is made of: seeds grouped, rows labelled (labels.py, methods.py, tasks.py, plugins.py)
+statistics.py  mean, deviation and best, by the paired differences of matching.py and paired.py
+tables.py      generic tables; plug-ins add theirs; overview.py has the one of `dualtta results`
 render.py      a table as Markdown, LaTeX and CSV; terminal.py shows it
-paired.py      two runs on the same samples
-digest.py      rows, reduced once for figures and page; comparisons.py has them side by side
-figures/       one file a figure: numbers, then drawn for paper and for the page
-page.py        the page, of page_*.py, winners.py, thumbnails.py and assets/
+outcomes.py    per-sample columns, reduced once for comparisons, figures and page
+figures/       one kind of figure a file
+page.py        the page: page_*.py, standings.py, thumbnails.py, markup.py and assets/
 """
 
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dualtta.files import write_bytes
 
 if TYPE_CHECKING:
-    from dualtta.report.gather import Collected
     from dualtta.report.page import Contents
     from dualtta.report.table import Table
 
 FORMATS = ("md", "tex", "csv")
 ENDINGS = {"tables": (".md", ".tex", ".csv"), "figures": (".png", ".svg")}  # of what a report writes into these folders
 PAGE = "page.html"
-WRITTEN = "report.json"  # what the last report wrote, so that the next one leaves no stale table beside its own
+WRITTEN = "report.json"  # what the last report wrote: the next one removes what it does not write again
 
 
 @dataclass
 class Report:
-    """What was made, and where it lies."""
+    """What was made, and where it is."""
 
     out: Path
-    collected: "Collected"
+    folders: tuple[Path, ...]
+    frame: Any  # of results.py
+    notes: list[str]  # on the records as a whole
     tables: "list[Table]"
     files: list[Path] = field(default_factory=list)
     page: Path | None = None
@@ -46,91 +46,95 @@ def make_report(
     folders: Sequence[Path],
     out: Path | None = None,
     formats: Sequence[str] = FORMATS,
-    notice: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
     root: Path | None = None,
     workers: int = 1,
 ) -> Report:
-    """Tables, figures and the page of all records below the folders, written to `out`, or to `report` in the first folder.
+    """Tables, figures and the page of all records below the folders.
 
-    `root` is the folder of the data, for the page's images. `notice` hears of records as they are checked, then of figures,
-    which are drawn in so many processes: a script that asks for several needs `if __name__ == "__main__"`.
+    Args:
+        folders: folders of results or packed files.
+        out: where to write; `report` in the first folder unless given.
+        formats: of the tables: md, tex, csv.
+        progress: called with how many of how many records are verified, then with how many figures are drawn.
+        root: the folder of the data, for the page's images.
+        workers: processes that draw figures; a script that asks for several needs `if __name__ == "__main__"`.
     """
     from dualtta.plugins import nearest
-    from dualtta.report.gather import gather
     from dualtta.report.tables import build_tables
 
     for name in formats:
         if name not in FORMATS:
             raise ValueError(f"there is no format {name!r}; {nearest(name, FORMATS)}")
-    collected = gather(folders, notice)
-    beside = folders[0].with_suffix("") if folders[0].is_file() else folders[0]  # a packed file's report lies beside it
-    report = Report(out or beside / "report", collected, build_tables(collected))
+    frame, notes = read_results(folders, progress)
+    beside = folders[0].with_suffix("") if folders[0].is_file() else folders[0]  # the report of a packed file lies beside it
+    report = Report(out or beside / "report", tuple(folders), frame, notes, build_tables(frame))
     (report.out / "tables").mkdir(parents=True, exist_ok=True)
     write_tables(report, formats)
-    draw(report, root, notice, workers)
-    _remember(report)
+    draw(report, root, progress, workers)
+    _remove_old_files(report)
     return report
+
+
+def read_results(
+    folders: Sequence[Path], progress: Callable[[int, int], None] = lambda done, total: None
+) -> tuple[Any, list[str]]:
+    """The frame of results.py, each record's per-sample columns reduced, and notes on the records as a whole."""
+    from dualtta.records.frame import load_records
+    from dualtta.report.outcomes import Reducer
+    from dualtta.report.results import results
+
+    records = load_records(folders, progress=progress, reduce=Reducer())
+    notes = list(records.notes)
+    tuning = records[records["stage"] == "tuning"] if len(records) else records
+    if len(tuning):
+        seeds = sorted(set(tuning["seed"]))
+        words = f"seed{'' if len(seeds) == 1 else 's'} {', '.join(map(str, seeds))}"
+        notes.append(f"{len(tuning)} cells on {words} chose settings; they are not reported")
+    frame = results(records)
+    if not len(frame):
+        notes.append("no record holds a result: there is nothing to show")
+    return frame, notes
 
 
 def write_tables(report: Report, formats: Sequence[str]) -> None:
     """Each table in each format, and all of them with the notes in report.md."""
-    from dualtta.report.render import WRITERS, to_markdown
+    from dualtta.report.render import WRITERS, md, to_markdown
 
     for table in report.tables:
         for name in formats:
             ending, write = WRITERS[name]
             _write(report, report.out / "tables" / f"{table.name}{ending}", write(table))
-    parts = [*(to_markdown(table) for table in report.tables), notes_as_markdown(report.collected)]
+    notes = "\n".join(["## Notes", "", *(f"- {md(line)}" for line in report.notes)]) + "\n" if report.notes else ""
+    parts = [*(to_markdown(table) for table in report.tables), notes]
     _write(report, report.out / "report.md", "\n".join(["# Report\n", *filter(None, parts)]))
 
 
-def draw(report: Report, root: Path | None, notice: Callable[[int, int], None], workers: int = 1) -> None:
+def draw(report: Report, root: Path | None, progress: Callable[[int, int], None], workers: int = 1) -> None:
     """Figures and the page."""
     from dualtta.report.figures import draw_all, sheets
     from dualtta.report.page import write_page
 
-    contents = contents_of(report.collected, report.tables, root)
+    title = ", ".join(folder.resolve().name.removesuffix(".parquet") for folder in report.folders)
+    contents = contents_of(title, report.frame, report.tables, report.notes, root)
     total = len(sheets(contents.kinds))
-    report.files += draw_all(contents.kinds, report.out / "figures", lambda done: notice(done, total), workers)
+    report.files += draw_all(contents.kinds, report.out / "figures", lambda done: progress(done, total), workers)
     report.page = write_page(report.out / PAGE, contents)
     report.files.append(report.page)
 
 
-def contents_of(collected: "Collected", tables: "Sequence[Table]", root: Path | None = None) -> "Contents":
-    """What figures and page show; rows that cannot be read are a note on the page."""
+def contents_of(
+    title: str, frame: Any, tables: "Sequence[Table]", notes: Sequence[str], root: Path | None = None
+) -> "Contents":
+    """What figures and page show."""
     from dualtta.report.comparisons import comparisons
     from dualtta.report.figures import kinds
     from dualtta.report.page import Contents
     from dualtta.report.thumbnails import galleries
 
-    compared, unread = comparisons(collected.settings)
+    compared = comparisons(frame)
     images, missing = galleries(compared, root)
-    title = ", ".join(folder.resolve().name.removesuffix(".parquet") for folder in collected.folders)
-    said = [*notes(collected), *unread]
-    return Contents(title, compared, kinds(compared), tables, images, missing, said, len(collected.notes) + len(unread))
-
-
-def notes_as_markdown(collected: "Collected") -> str:
-    """What was left out, and why."""
-    from dualtta.report.render import md
-
-    lines = notes(collected)
-    return "\n".join(["## Notes", "", *(f"- {md(line)}" for line in lines)]) + "\n" if lines else ""
-
-
-def notes(collected: "Collected") -> list[str]:
-    """All that has to be said of the records as a whole, a line each."""
-    said = list(collected.notes)
-    if collected.tuning:
-        seeds = sorted({seed for setting in collected.tuning for seed in setting.seeds})
-        cells = sum(len(setting.records) for setting in collected.tuning)
-        one = len(seeds) == 1
-        said.append(
-            f"{cells} cells on seed{'' if one else 's'} {', '.join(map(str, seeds))} chose settings; they are not reported"
-        )
-    if not collected.settings:
-        said.append("no record holds a result: there is nothing to show")
-    return said
+    return Contents(title, compared, kinds(compared), tables, images, missing, notes, len(frame.notes))
 
 
 def _write(report: Report, path: Path, text: str) -> None:
@@ -138,8 +142,8 @@ def _write(report: Report, path: Path, text: str) -> None:
     report.files.append(path)
 
 
-def _remember(report: Report) -> None:
-    """List what was written; tables and figures of an earlier report that are not among it are removed."""
+def _remove_old_files(report: Report) -> None:
+    """Remove the tables and figures of an earlier report that were not written again, and list what was written."""
     written = report.out / WRITTEN
     try:
         before = json.loads(written.read_text(encoding="utf-8"))
@@ -152,9 +156,5 @@ def _remember(report: Report) -> None:
         for name in names - set(made[kind]):
             if Path(name).suffix in endings:
                 (report.out / kind / name).unlink(missing_ok=True)
-    about = {
-        "folders": [str(folder) for folder in report.collected.folders],
-        **made,
-        "notes": notes(report.collected),
-    }
+    about = {"folders": [str(folder) for folder in report.folders], **made, "notes": report.notes}
     write_bytes(written, (json.dumps(about, indent=1) + "\n").encode())

@@ -1,12 +1,12 @@
-"""How a setting is called in a table: the method, the protocol it follows, and what was set otherwise."""
+"""How a row of a table is called: the method, the protocol whose settings it follows, and what was set otherwise.
 
+All functions take a row of a `Records` frame (of `itertuples`).
+"""
+
+import re
 from typing import Any
 
-from dualtta.method import Method
-from dualtta.methods import METHODS
-from dualtta.protocols import Situation
-from dualtta.report.gather import Setting
-from dualtta.zoo.registry import layer_norm_only
+from dualtta.report.methods import about, registry
 
 OWN = "own rate"
 OWN_NOTE = f"{OWN}: the learning rate of the authors' code; the other rows have the paper's one rate for all"
@@ -17,45 +17,59 @@ WORDS: dict[tuple[str, Any], str] = {
 }
 
 
-def name(method: str) -> str:
-    """The paper's name of a method, else ours.
-
-    >>> name("source"), name("norm"), name("mine")
-    ('No adapt', 'BN statistics', 'mine')
-    """
-    return vars(METHODS[method]).get("title", method) if method in METHODS else method
+def follows_own(cell: Any) -> bool:
+    """Whether it has the learning rate of its authors' code rather than the paper's, where these differ."""
+    if isinstance(cell.protocol, str):
+        return bool(cell.protocol == "own") and (not registry() or has_own(cell))
+    return has_own(cell) and _equal(cell.hyperparameters.get("lr"), published(cell, "own").get("lr"))
 
 
-def rank(method: str) -> tuple[int, str]:
-    """Where a method stands in a table; those of others come last, by name."""
-    return ([*METHODS].index(method), "") if method in METHODS else (len(METHODS), method)
+def has_own(cell: Any) -> bool:
+    """Whether the authors of its method published another learning rate than the paper's."""
+    return bool(published(cell, "paper").get("lr") != published(cell, "own").get("lr"))
 
 
-def follows_own(setting: Setting) -> bool:
-    """Whether it has its authors' learning rate rather than the paper's, where these differ."""
-    return has_own(setting) and _close(setting.about["method"].get("lr"), _protocol(setting, "own").get("lr"))
-
-
-def has_own(setting: Setting) -> bool:
-    """Whether its method's authors have a learning rate that is not the paper's."""
-    paper, own = (_protocol(setting, protocol).get("lr") for protocol in ("paper", "own"))
-    return bool(paper != own)
-
-
-def changes(setting: Setting) -> dict[str, Any]:
+def changes(cell: Any) -> dict[str, Any]:
     """What was set otherwise than by the protocol, and what a sweep or an ablation set at all."""
-    base = _protocol(setting, "own" if follows_own(setting) else "paper")
-    in_force = {**setting.about["method"], **setting.settings}
-    otherwise = {key: in_force[key] for key, value in base.items() if key in in_force and not _close(in_force[key], value)}
-    return {**{key: value for key, value in setting.settings.items() if key not in base}, **otherwise}
+    base = published(cell, "own" if follows_own(cell) else "paper")
+    in_force = {**cell.hyperparameters, **cell.settings}
+    otherwise = {key: in_force[key] for key, value in base.items() if key in in_force and not _equal(in_force[key], value)}
+    return {**{key: value for key, value in cell.settings.items() if key not in base}, **otherwise}
 
 
-def label(setting: Setting) -> str:
-    """One line that tells a row from the others of its table."""
-    words = [OWN] if follows_own(setting) else []
-    words += [_word(key, value) for key, value in sorted(changes(setting).items())]
-    words += [f"in {setting.origin}"] if setting.origin else []
-    return ", ".join([name(setting.method), *words])
+def label(cell: Any) -> str:
+    """The label of a row: the method's title, then every setting that is not the protocol's."""
+    words = [OWN] if follows_own(cell) else []
+    words += [_word(key, value) for key, value in sorted(changes(cell).items())]
+    return ", ".join([about(cell.method, cell.method_about).title, *words])
+
+
+def by_number(text: str) -> list[tuple[float, str]]:
+    """A sort key that compares numbers inside text as numbers.
+
+    >>> sorted(["lam 2", "lam 0.5", "lam 0.25"], key=by_number)
+    ['lam 0.25', 'lam 0.5', 'lam 2']
+    """
+    parts = re.split(r"(\d+(?:\.\d+)?(?:e-?\d+)?)", text)
+    return [(float(part), "") if i % 2 else (-1.0, part) for i, part in enumerate(parts)]
+
+
+def published(cell: Any, protocol: Any) -> dict[str, Any]:
+    """The settings of a protocol for this cell; empty where the method is not registered or torch is not installed."""
+    if not registry():
+        return {}
+    from dualtta.protocols import Situation
+
+    size = cell.stream.get("batch_size", 64)
+    at = Situation(
+        cell.dataset,
+        _layer_norm_only(cell.model),
+        len(cell.classes),
+        cell.scenario != "mild",
+        size if isinstance(size, int) else 64,
+    )
+    kind = registry().get(cell.method)
+    return dict(kind.settings_for(at, protocol)) if kind else {}
 
 
 def _word(key: str, value: Any) -> str:
@@ -66,27 +80,16 @@ def _word(key: str, value: Any) -> str:
     return known or (f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}")
 
 
-def _protocol(setting: Setting, protocol: Any) -> dict[str, Any]:
-    size = setting.stream.get("batch_size", 64)
-    at = Situation(
-        setting.dataset,
-        _layer_norm_only(setting.model),
-        len(setting.about["classes"]),
-        setting.scenario != "mild",
-        size if isinstance(size, int) else 64,
-    )
-    kind = METHODS.get(setting.method)
-    return kind.settings_for(at, protocol) if kind else {"lr": Method.learning_rate(at, protocol)}
-
-
-def _close(one: Any, other: Any) -> bool:
+def _equal(one: Any, other: Any) -> bool:
     if isinstance(one, int | float) and isinstance(other, int | float):
         return abs(one - other) <= 1e-12 * max(abs(one), abs(other))
     return bool(one == other)
 
 
 def _layer_norm_only(model: str) -> bool:
+    from dualtta.zoo.registry import layer_norm_only
+
     try:
         return layer_norm_only(model)
-    except ValueError:  # another package's model that is not installed here
+    except ValueError:  # a model of another package that is not installed here
         return False

@@ -1,4 +1,4 @@
-"""HTML that cannot be broken into: whatever is not markup already is escaped, and data inside a script cannot end it."""
+"""HTML with everything escaped that is not markup already; data inside a script cannot end it."""
 
 import html
 import json
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Html(str):
-    """Markup, to be put into other markup as it is."""
+    """Markup, which is not escaped again."""
 
     __slots__ = ()
 
@@ -28,7 +28,7 @@ def tag(name: str, *children: Any, **attributes: Any) -> Html:
 
 
 def inner(child: Any) -> Html:
-    """What goes into an element: text, markup, nothing, or a series of them."""
+    """The content of an element: text, markup, None, or a series of them."""
     if child is None:
         return Html("")
     if isinstance(child, Html):
@@ -46,7 +46,7 @@ def _attribute(key: str, value: Any) -> str:
 
 
 def clean(text: str) -> str:
-    """Without characters that no page may hold.
+    """Text without characters that HTML does not allow.
 
     >>> clean("a\\x00b\\ud800")
     'a\ufffdb\ufffd'
@@ -55,7 +55,7 @@ def clean(text: str) -> str:
 
 
 def data(value: Any) -> Html:
-    """JSON for a script element: it holds no "<", so it can neither end the script nor open a comment.
+    """JSON for a script element, without "<": it can neither end the script nor open a comment.
 
     >>> data({"name": "</script>"})
     '{"name":"\\\\u003c/script>"}'

@@ -1,4 +1,4 @@
-"""Which runs are compared with which: by all that was chosen but the method, sample by sample. What has no partner is named."""
+"""Matching runs for a paired comparison: by everything that was chosen but the method, then sample by sample."""
 
 import json
 from collections.abc import Sequence
@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from dualtta.records.frame import load_records, verified
 from dualtta.records.metrics import Column
 from dualtta.records.reading import Record, read
-from dualtta.report.gather import gather
+from dualtta.report.outcomes import Outcomes, Stream
 from dualtta.report.paired import Pair
 
 SHOWN = 3  # of what cannot be paired
@@ -26,7 +27,7 @@ class Side:
     settings: tuple[tuple[str, str], ...] = ()
 
     def takes(self, record: Record) -> bool:
-        """Whether a record is one of this side's."""
+        """Whether a record belongs to this side."""
         method = {**record.cell["method"], **record.cell["cell"]["method"]}
         wanted = not self.method or record.cell["cell"]["method"]["name"] == self.method
         return wanted and all(_equal(method.get(key), value) for key, value in self.settings)
@@ -60,19 +61,17 @@ def _equal(found: Any, wanted: str) -> bool:
 
 
 def records_of(side: Side) -> list[Record]:
-    """All results of a side; a ValueError where there are none, or where one cannot be believed."""
+    """All results of a side; a ValueError where there are none, or where a single cell's record is damaged."""
     if (side.folder / "cell.json").is_file() or (side.folder / "done").is_file():
-        from dualtta.records.verification import verify
-
         record = read(side.folder)
-        why = verify(record)
+        why, _ = verified(record)
         if why:
             raise ValueError(f"{side.text} cannot be compared: {why}")
         return [record]
-    collected = gather([side.folder])
-    found = [record for record in collected.records if side.takes(record)]
+    results: list[Record] = [c.record for c in load_records(side.folder).itertuples() if c.stage == "result"]
+    found = [record for record in results if side.takes(record)]
     if not found:
-        methods = sorted({record.cell["cell"]["method"]["name"] for record in collected.records})
+        methods = sorted({record.cell["cell"]["method"]["name"] for record in results})
         raise ValueError(
             f"{side.text} has no result to compare; {side.folder} has results of: {', '.join(methods) or 'nothing'}"
         )
@@ -80,16 +79,16 @@ def records_of(side: Side) -> list[Record]:
 
 
 def match(a: Side, b: Side, common: bool = False) -> tuple[list[tuple[Record, Record]], list[str]]:
-    """Records that differ in the method alone (or in nothing that was chosen), and what has no partner.
+    """Records that differ in the method alone (or in no setting at all), and a note on each that has no partner.
 
-    Without `common`, what has no partner is an error.
+    Without `common`, a record without a partner is an error.
     """
     ours, theirs = records_of(a), records_of(b)
     single = len(ours) == len(theirs) == 1
     whole = not (a.method or b.method or single)
     if single:
         return [(ours[0], theirs[0])], []
-    left, right = _by_place(a, ours, whole), _by_place(b, theirs, whole)
+    left, right = _by_task(a, ours, whole), _by_task(b, theirs, whole)
     alone = [f"{_title(left[key])} is in {a.text} alone" for key in left if key not in right]
     alone += [f"{_title(right[key])} is in {b.text} alone" for key in right if key not in left]
     shared = [key for key in left if key in right]
@@ -101,8 +100,8 @@ def match(a: Side, b: Side, common: bool = False) -> tuple[list[tuple[Record, Re
     return sorted(((left[key], right[key]) for key in shared), key=lambda pair: _title(pair[0])), alone
 
 
-def place_of(record: Record, whole: bool = False, seed: bool = True) -> str:
-    """All that was chosen but the method; `whole`: the method too."""
+def task_of(record: Record, whole: bool = False, seed: bool = True) -> str:
+    """Everything that was chosen but the method; with `whole`, the method too."""
     cell = {key: value for key, value in record.cell["cell"].items() if key not in ("method", "fisher", "seed")}
     parts: list[Any] = [cell, record.part("model", "weights_hash")]
     parts += [record.cell["cell"]["seed"]] if seed else []
@@ -114,10 +113,10 @@ def same_method(a: Record, b: Record) -> bool:
     return bool(a.cell["cell"]["method"] == b.cell["cell"]["method"])
 
 
-def _by_place(side: Side, records: Sequence[Record], whole: bool) -> dict[str, Record]:
+def _by_task(side: Side, records: Sequence[Record], whole: bool) -> dict[str, Record]:
     found: dict[str, Record] = {}
     for record in records:
-        other = found.setdefault(place_of(record, whole), record)
+        other = found.setdefault(task_of(record, whole), record)
         if other is not record:
             raise ValueError(
                 f"{side.text} holds several runs of one cell: {_title(other)}; {_title(record)}: "
@@ -131,31 +130,54 @@ def _title(record: Record) -> str:
 
 
 def pair_up(a: Record, b: Record) -> Pair:
-    """Two records row by row: in the order of the stream where both saw the same, else by the number of the sample."""
-    ours, theirs = a.rows(), b.rows()
+    """Two records sample by sample: in the order of the stream where it is the same, else by the index of the sample."""
+    who = f"{_title(a)} and {_title(b)}"
     if a.cell["cell"]["dataset"] != b.cell["cell"]["dataset"]:
-        raise ValueError(f"{_title(a)} and {_title(b)} saw different data: only runs on the same samples are compared")
-    order_a, order_b = _orders(ours["index"], theirs["index"], f"{_title(a)} and {_title(b)}")
-    ours, theirs = ({k: v[order] for k, v in rows.items()} for rows, order in ((ours, order_a), (theirs, order_b)))
-    other = np.flatnonzero(ours["label"] != theirs["label"])
-    if len(other):
-        number = int(ours["index"][other[0]])
-        raise ValueError(
-            f"{_title(a)} and {_title(b)}: sample {number} has another label in each; the data has changed between"
-        )
+        raise ValueError(f"{who} have different data: only runs on the same samples are compared")
+    ours, theirs = a.rows(), b.rows()
+    streams = [Stream(*(rows[name] for name in ("index", "label", "domain", "group"))) for rows in (ours, theirs)]
+    correct = [rows["prediction"] == rows["label"] for rows in (ours, theirs)]
+    order_a, order_b = align(streams[0], streams[1], who)
     return Pair(
-        place=place_of(a, whole=same_method(a, b), seed=False),
+        task=task_of(a, whole=same_method(a, b), seed=False),
         seed=int(a.cell["cell"]["seed"]),
-        correct_a=ours["prediction"] == ours["label"],
-        correct_b=theirs["prediction"] == theirs["label"],
-        sample=ours["index"],
-        group=ours["group"],
+        correct_a=correct[0][order_a],
+        correct_b=correct[1][order_b],
+        sample=streams[0].index[order_a],
+        group=streams[0].group[order_a],
         dataset=str(a.cell["cell"]["dataset"]["name"]),
     )
 
 
+def pair_outcomes(a: Any, b: Any, domain: str | None = None) -> Pair:
+    """Two rows of a report's frame sample by sample, or the samples of one domain."""
+    ours, theirs = (cell.reduced for cell in (a, b))
+    assert isinstance(ours, Outcomes)
+    order_a, order_b = align(ours.stream, theirs.stream, f"{a.label} and {b.label}")
+    stream = ours.stream
+    pair = Pair(
+        task=a.task,
+        seed=int(a.seed),
+        correct_a=ours.correct[order_a],
+        correct_b=theirs.correct[order_b],
+        sample=stream.index[order_a],
+        group=stream.group[order_a],
+        dataset=a.dataset,
+    )
+    return pair if domain is None else pair.where(stream.domain[order_a] == a.domains.index(domain))
+
+
+def align(ours: Stream, theirs: Stream, who: str) -> tuple[Any, Any]:
+    """Positions that pair the samples of two runs; a ValueError where they are not the same samples."""
+    orders = (slice(None), slice(None)) if ours is theirs else _orders(ours.index, theirs.index, who)
+    different = ours.label[orders[0]] != theirs.label[orders[1]]
+    if different.any():
+        number = int(ours.index[orders[0]][np.argmax(different)])
+        raise ValueError(f"{who}: sample {number} has another label in each; the data has changed between")
+    return orders
+
+
 def _orders(ours: Column, theirs: Column, who: str) -> tuple[Any, Any]:
-    """Positions that pair the rows of two runs."""
     if np.array_equal(ours, theirs):
         return slice(None), slice(None)
     for index, others, which in ((ours, theirs, "first"), (theirs, ours, "second")):

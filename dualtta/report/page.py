@@ -1,4 +1,4 @@
-"""The page: one HTML file that opens from disk with no network. Everything that a record says is escaped on its way in."""
+"""The page: one HTML file that needs no network. All text from records is escaped."""
 
 import base64
 import dataclasses
@@ -20,9 +20,9 @@ from dualtta.report.page_runs import about_runs, show_runs
 from dualtta.report.page_samples import plane, show_galleries, show_plane
 from dualtta.report.page_summary import show_summary
 from dualtta.report.page_tables import show_table
+from dualtta.report.standings import standings
 from dualtta.report.table import Table
 from dualtta.report.thumbnails import Gallery
-from dualtta.report.winners import standings
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Contents:
 
 
 def write_page(path: Path, contents: Contents) -> Path:
-    """Write the page, whole or not at all."""
+    """Write the page."""
     write_bytes(path, page(contents).encode())
     return path
 
@@ -82,13 +82,13 @@ def page(contents: Contents) -> str:
 
 
 LEADS = {
-    "Tables": "A dot marks the best of a column. Where the paper reports a value, it stands below the measured one, with the "
-    "difference. Choose a heading to sort.",
-    "Figures": "Point at a mark for its numbers; choose a name in a legend to hide it, twice to see it alone.",
+    "Tables": "A dot marks the best of a column, a ring those that are level. A value that a publication reports is below the "
+    "measured one, with the difference. Choose a heading to sort.",
+    "Figures": "Point at a mark for its numbers; click a name in a legend to hide it, double-click to show it alone.",
     "Samples": "Each sample by how far its prediction drops when the image is altered (right) and when it is restyled (up).",
     "Examples": "What the two sets look like.",
     "Runs": "Every number above comes from these runs. * marks a subset of the data.",
-    "Notes": "What else has to be said of these records.",
+    "Notes": "On these records as a whole.",
 }
 
 
@@ -99,21 +99,21 @@ def _section(name: str, body: Html) -> Html:
 
 
 def _hero(contents: Contents) -> Html:
-    runs = [run for comparison in contents.comparisons for entry in comparison.entries for run in entry.runs]
-    samples = sum(run.summary["samples"] for run in runs)
-    finished = sorted(str(run.cost["finished"])[:10] for run in runs if run.cost.get("finished"))
+    runs = [run for comparison in contents.comparisons for run in comparison.runs]
+    samples = sum(run.samples for run in runs)
+    finished = sorted(str(run.finished)[:10] for run in runs if run.finished)
     when = f"Recorded on {finished[0]}." if finished and finished[0] == finished[-1] else ""
     if finished and not when:
         when = f"Recorded from {finished[0]} to {finished[-1]}."
     facts = {
         "runs": len(runs),
         "methods": len({run.method for run in runs}),
-        "datasets": len({run.cell["cell"]["dataset"]["name"] for run in runs}),
+        "datasets": len({run.dataset for run in runs}),
         "seeds": len({run.seed for run in runs}),
         "predictions": samples,
     }
     count = contents.left_out
-    used = f"{count} record{'s were' if count != 1 else ' was'} not used as found: "
+    used = f"{count} record{'s were' if count != 1 else ' was'} left out or changed: "
     warning = tag("p", used, tag("a", "see the notes", href="#notes"), ".")
     nothing = tag("p", "There is no finished run here, so there is nothing to show.", class_="lead")
     return tag(
@@ -142,7 +142,7 @@ def _kind(kind: Kind, number: int) -> Html:
 
 
 def plainly(value: Any, change: Callable[[str], str] = plain) -> Any:
-    """A panel with every text in it made safe for plotly, which reads tags in labels."""
+    """A panel with every text in it escaped for plotly, which reads tags in labels."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, tuple):
@@ -156,7 +156,7 @@ def plainly(value: Any, change: Callable[[str], str] = plain) -> Any:
 
 
 def policy(*scripts: str) -> str:
-    """Only these scripts, by their hashes, and nothing from anywhere."""
+    """A content security policy: these scripts, by their hashes, and nothing from the network."""
     hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{value}'" for value in hashes)
     return (
@@ -166,8 +166,8 @@ def policy(*scripts: str) -> str:
 
 
 def plotly_js() -> str:
-    """Plotly's own bundle, once; it holds no end of a script."""
-    spec = find_spec("plotly")  # found, not imported: the page needs its script alone
+    """Plotly's bundle."""
+    spec = find_spec("plotly")  # not imported: only its script is needed
     if spec is None or spec.origin is None:
         raise ValueError("the page needs plotly's script: pip install plotly")
     found = Path(spec.origin).with_name("package_data").joinpath("plotly.min.js").read_text(encoding="utf-8")

@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from dualtta.report.comparisons import Comparison
-from dualtta.report.cost import measured
-from dualtta.report.digest import Digest
 from dualtta.report.markup import Html, tag
-from dualtta.report.values import MISSING
+from dualtta.report.table import MISSING
 
 HEADER = ("run", "method", "dataset", "model", "scenario", "seed", "samples", "accuracy", "images/s", "seconds")
 
 
 def show_runs(comparisons: Sequence[Comparison]) -> Html:
-    runs = [run for comparison in comparisons for entry in comparison.entries for run in entry.runs]
+    runs = [run for comparison in comparisons for run in comparison.runs]
     heads = [
         tag(
             "th",
@@ -36,21 +34,20 @@ def show_runs(comparisons: Sequence[Comparison]) -> Html:
     )
 
 
-def _row(run: Digest) -> Html:
-    cell, summary = run.cell["cell"], run.summary
-    speed, seconds = measured(run.cost, "images_per_second"), measured(run.cost, "seconds")
+def _row(run: Any) -> Html:
+    speed, seconds = run.images_per_second, run.seconds
     return tag(
         "tr",
-        tag("th", tag("button", run.key[:8], type="button", class_="open", data_run=run.key), scope="row", data_sort=run.key),
-        tag("td", _chosen(cell["method"]), class_="text"),
-        tag("td", cell["dataset"]["name"], class_="text"),
-        tag("td", cell["model"]["name"], class_="text"),
-        tag("td", cell["scenario"]["name"], class_="text"),
-        tag("td", cell["seed"], data_sort=cell["seed"]),
-        tag("td", f"{summary['samples']:,}{' *' if run.cell['subset'] else ''}", data_sort=summary["samples"]),
-        tag("td", f"{100 * summary['accuracy']:.2f}", data_sort=summary["accuracy"]),
-        tag("td", f"{speed:,.0f}", data_sort=speed) if speed is not None else tag("td", MISSING),
-        tag("td", f"{seconds:,.1f}", data_sort=seconds) if seconds is not None else tag("td", MISSING),
+        tag("th", tag("button", run.run[:8], type="button", class_="open", data_run=run.run), scope="row", data_sort=run.run),
+        tag("td", _chosen(run.record.cell["cell"]["method"]), class_="text"),
+        tag("td", run.dataset, class_="text"),
+        tag("td", run.model, class_="text"),
+        tag("td", run.scenario, class_="text"),
+        tag("td", run.seed, data_sort=run.seed),
+        tag("td", f"{run.samples:,}{' *' if run.subset else ''}", data_sort=run.samples),
+        tag("td", f"{100 * run.accuracy:.2f}", data_sort=run.accuracy),
+        tag("td", MISSING) if math.isnan(speed) else tag("td", f"{speed:,.0f}", data_sort=speed),
+        tag("td", MISSING) if math.isnan(seconds) else tag("td", f"{seconds:,.1f}", data_sort=seconds),
     )
 
 
@@ -64,31 +61,28 @@ def _chosen(method: dict[str, Any]) -> str:
 
 
 def about_runs(comparisons: Sequence[Comparison]) -> dict[str, Any]:
-    """What the page shows of a run on demand; what many runs share is kept once."""
+    """What the page shows of a run on demand; values that many runs share are stored once."""
     shared: dict[str, int] = {}
     runs = {
-        run.key: {
-            "title": run.cell.get("title", run.key),
-            "cell": run.cell["cell"],
-            "method": run.cell["method"],
-            "data": run.cell.get("data"),
-            "where": _number(
-                shared, {k: run.cell.get(k) for k in ("provenance", "threads")} | {"device": run.cost.get("device")}
-            ),
-            "model": _number(shared, run.cell.get("model")),
-            "cost": run.cost,
-            "subset": run.cell["subset"],
+        run.run: {
+            "title": str(run.record.cell.get("title") or run.run),
+            "cell": (about := run.record.cell)["cell"],
+            "method": about["method"],
+            "data": about.get("data"),
+            "where": _number(shared, {k: about.get(k) for k in ("provenance", "threads")} | {"device": run.device}),
+            "model": _number(shared, about.get("model")),
+            "cost": run.record.cost,
+            "subset": run.subset,
             "repeat": repeat(run),
         }
         for comparison in comparisons
-        for entry in comparison.entries
-        for run in entry.runs
+        for run in comparison.runs
     }
     return {"runs": finite(runs), "shared": [finite(json.loads(text)) for text in shared]}
 
 
 def finite(value: Any) -> Any:
-    """What a record holds, as JSON can: Python also reads NaN and Infinity, a browser does not.
+    """A value without NaN and Infinity, which JSON does not have.
 
     >>> finite({"a": [1, float("nan")]})
     {'a': [1, None]}
@@ -104,10 +98,10 @@ def _number(shared: dict[str, int], value: Any) -> int:
     return shared.setdefault(json.dumps(value, sort_keys=True), len(shared))
 
 
-def repeat(run: Digest) -> str:
-    """A program that computes this cell again, from its settings alone."""
-    cell = run.cell["cell"]
-    source, model = cell["model"].get("source"), run.cell.get("model")
+def repeat(run: Any) -> str:
+    """A program that computes this cell again."""
+    cell = run.record.cell["cell"]
+    source, model = run.source, run.record.cell.get("model")
     settings = {
         "dataset": cell["dataset"]["name"],
         "model": cell["model"]["name"],
@@ -130,7 +124,7 @@ def repeat(run: Digest) -> str:
     ]
     before: list[str] = []
     after = ["print(run_cell(cell, workspace) or workspace.folder(cell))"]
-    if isinstance(source, dict) and isinstance(source.get("recipe"), dict):
+    if source is not None and isinstance(source.get("recipe"), dict):
         imports += ["from dualtta.train import Source", "from dualtta.train.recipes import Recipe"]
         recipe = ", ".join(f"{key}={_tuple(value)!r}" for key, value in source["recipe"].items())
         start = str(source.get("weights"))

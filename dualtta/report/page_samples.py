@@ -6,38 +6,38 @@ from typing import Any
 import numpy as np
 
 from dualtta.report.comparisons import Comparison
-from dualtta.report.digest import SETS, Digest
 from dualtta.report.markup import Html, plain, tag
+from dualtta.report.outcomes import SETS
 from dualtta.report.thumbnails import VIEWS, Gallery, Thumbnail
 
-ALL_POINTS = 40_000  # on the page, over all runs: what a phone can still load
+ALL_POINTS = 40_000  # on the page, over all runs: a phone can load so many
 SEED = 1
 
 
 def plane(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
     """For the page's script: every run whose two drops are known. Points may be a sample; the tally never is."""
-    runs = [(c, entry, run) for c in comparisons for entry in c.entries for run in entry.runs if run.points]
+    runs = [(c, entry, run) for c in comparisons for entry in c.entries for run in entry.runs if run.reduced.points]
     most = max(50, ALL_POINTS // max(len(runs), 1))
     return [_plane(f"{c.title}, {entry.label}, seed {run.seed}", run, most) for c, entry, run in runs]
 
 
-def _plane(title: str, run: Digest, most: int) -> dict[str, Any]:
-    assert run.points is not None
-    columns = run.points.columns
+def _plane(title: str, run: Any, most: int) -> dict[str, Any]:
+    points = run.reduced.points
+    columns = points.columns
     size = len(columns["set"])
     chosen = np.arange(size)
     if size > most:
         chosen = np.sort(np.random.default_rng(SEED).choice(size, most, replace=False))
-    method = run.cell["method"]
+    method = run.hyperparameters
     return {
         "title": title,
-        "total": run.points.total,
-        "unknown": run.summary["samples"] - run.points.total,
-        "domains": run.cell["domains"],
-        "labels": [plain(str(name)) for name in run.cell["classes"]],
+        "total": points.total,
+        "unknown": run.samples - points.total,
+        "domains": list(run.domains),
+        "labels": [plain(name) for name in run.classes],
         "drop": str(method.get("drop", "absolute")),
         "tau": [method.get("tau_sa"), method.get("tau_sp")],
-        "tally": run.tally.tolist(),
+        "tally": run.reduced.tally.tolist(),
         "x": columns["drop_alter"][chosen].astype(np.float64).round(3).tolist(),
         "y": columns["drop_preserve"][chosen].astype(np.float64).round(3).tolist(),
         "c": columns["confidence"][chosen].astype(np.float64).round(3).tolist(),
@@ -50,9 +50,7 @@ KEYS = {"i": "index", "l": "label", "p": "prediction", "d": "domain", "s": "set"
 
 def show_plane(runs: list[dict[str, Any]]) -> Html:
     if not runs:
-        return tag(
-            "p", "No run here looked at both drops: the plane needs a method with two views, such as dualtta.", class_="quiet"
-        )
+        return tag("p", "No run here has both drops: the plane needs a method with two views, such as dualtta.", class_="quiet")
     controls = tag(
         "div",
         _choice("Run", "plane-run", [(str(i), run["title"]) for i, run in enumerate(runs)]),
@@ -64,8 +62,8 @@ def show_plane(runs: list[dict[str, Any]]) -> Html:
     counts = tag(
         "div", tag("table", class_="counts", id="plane-counts"), class_="scroll", tabindex=0, role="region", aria_label="Counts"
     )
-    said = tag("p", "", id="plane-said", class_="quiet", aria_live="polite")
-    return Html(controls + said + tag("div", "", id="plane", class_="figure") + counts)
+    points = tag("p", "", id="plane-said", class_="quiet", aria_live="polite")
+    return Html(controls + points + tag("div", "", id="plane", class_="figure") + counts)
 
 
 def _choice(name: str, id: str, options: Sequence[tuple[str, str]]) -> Html:
@@ -74,11 +72,11 @@ def _choice(name: str, id: str, options: Sequence[tuple[str, str]]) -> Html:
 
 
 def show_galleries(galleries: list[Gallery], notes: list[str]) -> Html:
-    told = [tag("li", tag("b", name), ": ", what) for name, what in VIEWS.items()] if galleries else []
+    views = [tag("li", tag("b", name), ": ", what) for name, what in VIEWS.items()] if galleries else []
     missing = tag("ul", [tag("li", f"No images of {note}") for note in notes], class_="notes") if notes else None
     if not galleries and not notes:
         missing = tag("p", "No run here has samples in D+ or D- whose two drops are known.", class_="quiet")
-    return Html("".join(map(_gallery, galleries)) + (tag("ul", told, class_="notes") if told else "") + (missing or ""))
+    return Html("".join(map(_gallery, galleries)) + (tag("ul", views, class_="notes") if views else "") + (missing or ""))
 
 
 def _gallery(gallery: Gallery) -> Html:
@@ -86,7 +84,7 @@ def _gallery(gallery: Gallery) -> Html:
     for name, thumbnails in gallery.sets.items():
         meaning = "likely correct: falls and holds" if name == "D+" else "likely incorrect: stays and breaks"
         what = tag("h4", tag("b", name), f" {meaning}")
-        shown = [_figure(thumbnail) for thumbnail in thumbnails] or tag("p", "Nobody was in this set.", class_="quiet")
+        shown = [_figure(thumbnail) for thumbnail in thumbnails] or tag("p", "No sample is in this set.", class_="quiet")
         parts.append(tag("div", what, tag("div", shown, class_="samples"), class_="set"))
     about = "The samples nearest to the median drops of their set"
     return tag("section", tag("h3", gallery.title), tag("p", f"{about}; run {gallery.run[:8]}.", class_="quiet"), parts)

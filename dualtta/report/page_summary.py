@@ -1,8 +1,7 @@
-"""The page's first screen: the best on each benchmark as a card with a ladder of all methods."""
+"""The page's first section: a card for each task, with all methods on one scale."""
 
-from dualtta.report.figures.look import ink
 from dualtta.report.markup import Html, tag
-from dualtta.report.winners import RULE, Place, Standing
+from dualtta.report.standings import RULE, Place, Standing
 
 
 def show_summary(standings: list[Standing]) -> Html:
@@ -20,25 +19,23 @@ FEW = 4  # methods that one sentence can name
 
 
 def verdict(standings: list[Standing]) -> str:
-    """Who has the highest mean how often, and how often that is no more than the deviation."""
+    """How often each method has the highest mean, and on how many of these tasks it is ahead of all others."""
     won: dict[str, list[Standing]] = {}
     for standing in standings:
         won.setdefault(standing.best.label, []).append(standing)
     wins = {label: len(some) for label, some in won.items()}
     ranked = sorted(wins, key=lambda label: (-wins[label], label))
-    parts = [f"{label} has the highest mean on {wins[label]} of {len(standings)}, {_apart(won[label])}" for label in ranked]
+    parts = [f"{label} has the highest mean on {wins[label]} of {len(standings)}, {_ahead(won[label])}" for label in ranked]
     others = sum(wins[label] for label in ranked[FEW:])
     return f"{'; '.join(parts[:FEW])}{f'; others on {others}' if others else ''}."
 
 
-def _apart(won: list[Standing]) -> str:
-    """How often it is ahead by more than the deviation, where there is one."""
-    known = [standing for standing in won if any(place.score.deviation is not None for place in standing.places)]
-    if not known:
-        return "by one seed, so without a deviation"
-    alone = sum(not standing.level for standing in known)
-    single = f" ({len(won) - len(known)} by one seed)" if len(known) < len(won) else ""
-    return (f"beyond the deviation on {alone}" if alone else "never beyond the deviation") + single
+def _ahead(won: list[Standing]) -> str:
+    """How often it is ahead of all others by the paired interval."""
+    ahead = sum(standing.ahead for standing in won)
+    single = sum(standing.best.score.seeds == 1 for standing in won)
+    known = f" ({single} by one seed)" if single else ""
+    return (f"ahead of all others on {ahead}" if ahead else "never ahead of all others") + known
 
 
 def _card(standing: Standing) -> Html:
@@ -49,7 +46,7 @@ def _card(standing: Standing) -> Html:
         tag("p", standing.detail, class_="quiet"),
         tag(
             "p",
-            tag("span", class_="swatch", style=f"--c:{ink(best.method).color}"),
+            tag("span", class_="swatch", style=f"--c:{best.style.color}"),
             tag("span", best.label, class_="who"),
             tag("span", f"{100 * best.score.mean:.1f}", class_="big"),
             tag("span", "" if best.score.deviation is None else f"± {100 * best.score.deviation:.1f}", class_="deviation"),
@@ -63,19 +60,22 @@ def _card(standing: Standing) -> Html:
 
 
 def _against(standing: Standing) -> str:
-    """How the best stands to the next."""
+    """The best against the next."""
     level, second = standing.level, standing.places[1]
+    points = f"{100 * (standing.best.score.mean - second.score.mean):.1f}"
     if not second.whole:
-        return "nobody else was run on as many seeds and samples"
+        return "no other method was run on as many seeds and samples"
+    if not level and not standing.ahead:
+        return f"{points} points above {second.label}; not comparable sample by sample"
     if not level:
-        return f"ahead of {second.label} by {100 * (standing.best.score.mean - second.score.mean):.1f} points"
+        return f"ahead of {second.label} by {points} points"
     if len(level) > 3:
         return f"level with {len(level)} others, {level[0].label} the nearest"
     return f"level with {_listed([place.label for place in level])}"
 
 
 def _ladder(standing: Standing) -> Html:
-    """All methods on one scale, a dot and its deviation each; read as a table by those who cannot see it."""
+    """All methods on one scale, a dot and its deviation each; a list for screen readers."""
     places = standing.places[:12]
     lows = [p.score.mean - (p.score.deviation or 0) for p in places]
     highs = [p.score.mean + (p.score.deviation or 0) for p in places]
@@ -94,7 +94,7 @@ def _rung(place: Place, low: float, high: float) -> Html:
     track = tag(
         "span",
         tag("i", class_="whisker", style=f"left:{at - spread:.2f}%;width:{2 * spread:.2f}%"),
-        tag("i", class_="dot", style=f"left:{at:.2f}%;--c:{ink(place.method).color}"),
+        tag("i", class_="dot", style=f"left:{at:.2f}%;--c:{place.style.color}"),
         class_="track",
         aria_hidden="true",
     )

@@ -1,9 +1,8 @@
-"""A report's tables for the page: sortable by what was measured, the paper's values beside it, notes below."""
+"""A report's tables for the page: sortable by the measured values, reported ones below them, notes below the table."""
 
 from dualtta.report.markup import Html, inner, tag
 from dualtta.report.render import is_text
-from dualtta.report.table import Table, Value
-from dualtta.report.values import MISSING
+from dualtta.report.table import MISSING, Table, Value
 
 
 def show_table(table: Table, number: int) -> Html:
@@ -32,7 +31,7 @@ def show_table(table: Table, number: int) -> Html:
 
 
 def _heading(name: str, text: bool) -> Html:
-    """A heading is a button, so that the keyboard reaches it; it stands where its column does."""
+    """A heading is a button, so that the keyboard reaches it."""
     button = tag("button", name, tag("span", "", class_="arrow", aria_hidden="true"), type="button")
     return tag("th", button, scope="col", aria_sort="none", class_="text" if text else None)
 
@@ -52,7 +51,7 @@ def _cell(value: Value | str) -> Html:
         measured,
         _marks(value),
         _paper(value),
-        class_="best" if value.best else None,
+        class_="best" if value.best else "level" if value.level else None,
         data_sort=f"{value.mean:.6f}",
         title=f"{value.samples:,} samples, {value.seeds} seed{'s' if value.seeds != 1 else ''}" if value.samples else None,
     )
@@ -63,7 +62,7 @@ def _marks(value: Value) -> Html | None:
 
 
 def _paper(value: Value) -> Html | None:
-    """The paper's value, and how far the measured one is from it."""
+    """The reported value, and the difference of the measured one from it."""
     if value.reported is None or value.difference is None:
         return None
     return tag("span", f"paper {value.reported:.2f} ({value.difference:+.1f})", class_="paper")

@@ -1,26 +1,26 @@
-"""Two runs on the same samples: the difference of their accuracies with its 95 % interval. Pure functions of columns.
+"""Two runs on the same samples: the difference of their accuracies with its 95 % interval. Functions of arrays.
 
 One run against one other: Tango's score interval for the difference of two paired proportions (Statistics in Medicine 17,
-1998), which holds for few samples and where the two never disagree. With n samples, b of which only A gets right and c only B,
-it holds every d with |z(d)| <= 1.96,
+1998), which is valid for few samples and for runs that never disagree. With n samples, b that only A predicts correctly and c
+that only B does, it contains every d with |z(d)| <= 1.96,
 
     z(d) = (b - c - n d) / sqrt(n (2 q + d (1 - d))),  q = (sqrt(B^2 - 4 A C) - B) / (2 A),
     A = 2 n,  B = -b - c + (2 n - b + c) d,  C = -c d (1 - d).
 
-Several runs: the mean of the differences. Two things could have come out otherwise, the samples and the seeds, and the interval
-reaches sqrt(s^2 + r^2) to both sides:
+Several runs: the mean of the differences. Samples and seeds are both random, and the interval reaches sqrt(s^2 + r^2) to both
+sides:
 
     s = 1.96 standard errors over samples. The same sample in several runs (seeds, corruptions, pairs with one target) is one
-        draw: its residuals are added up over its runs before they are squared.
-    r = Student's t (97.5 %, S - 1) times the deviation of the S seeds' differences / sqrt(S); with one seed there is no r, and
-        what another seed would change is not in the interval.
+        draw: its residuals are summed over its runs before they are squared.
+    r = Student's t (97.5 %, S - 1) times the deviation of the S seeds' differences / sqrt(S). With one seed r is 0, and the
+        variation over seeds is not in the interval.
 
-What varies with both is counted in both, so the interval is rather too wide than too narrow.
+Variation that depends on both is counted in both: the interval is rather too wide than too narrow.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,9 +30,10 @@ from dualtta.records.metrics import Column
 Z = 1.959963984540054  # of 95 %
 POINTS = 100.0
 RESAMPLES = 2000
+Interval = tuple[float, float, float]  # difference, low, high
 
 
-def paired_difference(correct_a: Column, correct_b: Column) -> tuple[float, float, float]:
+def paired_difference(correct_a: Column, correct_b: Column) -> Interval:
     """Accuracy of A minus that of B on the same samples, with the ends of its 95 % interval, in points.
 
     >>> a, b = np.array([1, 1, 1, 0, 1] * 20, bool), np.array([1, 0, 1, 1, 0] * 20, bool)
@@ -77,15 +78,20 @@ def _root(function: Callable[[float], float], low: float, high: float) -> float:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two runs over the same samples, row by row."""
+    """Two runs over the same samples; all columns have shape (samples,)."""
 
-    place: str  # where: all that both runs share but the seed
+    task: str  # what both runs share, but for the seed
     seed: int
     correct_a: Column
     correct_b: Column
-    sample: Column  # which sample of the dataset a row is of
+    sample: Column  # index into the dataset
     group: Column  # -1 where there are no groups
     dataset: str = ""
+
+    def where(self, mask: Column) -> "Pair":
+        """The samples of a mask."""
+        columns = {name: getattr(self, name)[mask] for name in ("correct_a", "correct_b", "sample", "group")}
+        return replace(self, **columns)
 
     @property
     def difference(self) -> Column:
@@ -93,18 +99,18 @@ class Pair:
         return difference
 
 
-def combined_difference(pairs: Sequence[Pair], by_group: bool = False) -> tuple[float, float, float]:
-    """The mean over places of the mean over their seeds, in points, with its interval over samples and seeds.
+def combined_difference(pairs: Sequence[Pair], by_group: bool = False) -> Interval:
+    """The mean over tasks of the mean over their seeds, in points, with its interval over samples and seeds.
 
     `by_group`: of the mean over groups of a run's accuracies, instead of its accuracy.
     """
     if len(pairs) == 1 and not by_group:
         return paired_difference(pairs[0].correct_a, pairs[0].correct_b)
-    places = [pair.place for pair in pairs]
+    tasks = [pair.task for pair in pairs]
     datasets = list(dict.fromkeys(pair.dataset for pair in pairs))
     total, residuals, samples = 0.0, [], []
     for pair in pairs:
-        share = 1 / (len(set(places)) * places.count(pair.place))
+        share = 1 / (len(set(tasks)) * tasks.count(pair.task))
         strata = pair.group if by_group else np.zeros(len(pair.sample), int)
         _, stratum = np.unique(strata, return_inverse=True)
         counts = np.bincount(stratum)
@@ -121,14 +127,14 @@ def combined_difference(pairs: Sequence[Pair], by_group: bool = False) -> tuple[
     return POINTS * total, POINTS * max(total - reach, -1.0), POINTS * min(total + reach, 1.0)
 
 
-def difference(pairs: Sequence[Pair]) -> tuple[float, float, float]:
+def difference(pairs: Sequence[Pair]) -> Interval:
     """The same by what tables show: the mean over groups where there are groups, else accuracy."""
     return combined_difference(pairs, by_group=all((pair.group >= 0).all() for pair in pairs))
 
 
 def difference_by_seed(pairs: Sequence[Pair], by_group: bool = False) -> dict[int, float]:
-    """The difference seed by seed, in points, each averaged over places; only seeds that every place has."""
-    seeds = [{pair.seed for pair in pairs if pair.place == place} for place in {pair.place for pair in pairs}]
+    """The difference seed by seed, in points, each averaged over tasks; only seeds that every task has."""
+    seeds = [{pair.seed for pair in pairs if pair.task == task} for task in {pair.task for pair in pairs}]
     return {
         seed: POINTS * float(np.mean([_mean(pair, by_group) for pair in pairs if pair.seed == seed]))
         for seed in sorted(set.intersection(*seeds))
@@ -149,18 +155,18 @@ def reach_over_seeds(each: Mapping[int, float]) -> float:
     """
     if len(each) < 2:
         return 0.0
-    from scipy.stats import t
+    from scipy.special import stdtrit  # Student's t; scipy.stats takes a second to import
 
     values = np.array(list(each.values()))
-    return float(t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
+    return float(stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / math.sqrt(len(values)))
 
 
-def worst_group_difference(pairs: Sequence[Pair]) -> tuple[float, float, float] | None:
-    """Worst group of A minus worst group of B, the mean over seeds of one place, with a bootstrap over its samples.
+def worst_group_difference(pairs: Sequence[Pair]) -> Interval | None:
+    """Worst group of A minus worst group of B, the mean over seeds of one task, with a bootstrap over its samples.
 
-    The worst group may be another one in each run, so there is no formula: the samples of each group are drawn again,
-    with all their runs, and s reaches to the 2.5th and 97.5th percentile of 2,000 such draws (generator 0); r is as above.
-    None where seeds did not see the same samples.
+    The worst group may differ between runs, so there is no formula: the samples of each group are drawn again, with all their
+    runs, and s reaches to the 2.5th and 97.5th percentile of 2,000 such draws (generator 0); r is as above.
+    None where the samples differ between seeds.
     """
     first = pairs[0]
     order = [np.argsort(pair.sample, kind="stable") for pair in pairs]
@@ -169,7 +175,7 @@ def worst_group_difference(pairs: Sequence[Pair]) -> tuple[float, float, float] 
         for pair, o in zip(pairs, order, strict=True)
         for column in ("sample", "group")
     )
-    if not same or len({pair.place for pair in pairs}) > 1 or (first.group < 0).any():
+    if not same or len({pair.task for pair in pairs}) > 1 or (first.group < 0).any():
         return None
     group = first.group[order[0]]
     runs: list[Any] = []

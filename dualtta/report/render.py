@@ -1,11 +1,10 @@
-"""A table in words, and as the files that people and programs read: Markdown, LaTeX and CSV."""
+"""A table as Markdown, LaTeX and CSV."""
 
 import csv
 import io
 from collections.abc import Callable, Sequence
 
-from dualtta.report.table import Table, Value
-from dualtta.report.values import MISSING
+from dualtta.report.table import MISSING, Table, Value
 
 
 def number(found: Value, digits: int = 2) -> str:
@@ -21,15 +20,15 @@ def number(found: Value, digits: int = 2) -> str:
 
 
 def beside(found: Value, digits: int = 2) -> str:
-    """What the paper reports, and the signed difference from it.
+    """The reported number, and the signed difference from it.
 
     >>> beside(Value(82.1, reported=82.12)), beside(Value(reported=82.12)), beside(Value(82.1))
     ('paper 82.12, -0.02', 'paper 82.12', '')
     """
     if found.reported is None:
         return ""
-    told = f"paper {found.reported:.{digits}f}"
-    return told if found.difference is None else f"{told}, {found.difference:+.{digits}f}"
+    text = f"paper {found.reported:.{digits}f}"
+    return text if found.difference is None else f"{text}, {found.difference:+.{digits}f}"
 
 
 def marks(found: Value, but: frozenset[str] = frozenset()) -> str:
@@ -41,7 +40,7 @@ def marks(found: Value, but: frozenset[str] = frozenset()) -> str:
 
 
 def common(table: Table) -> frozenset[str]:
-    """Marks of every measured value and of no other: said once below the table instead of at each of them."""
+    """Marks of every measured value and of no other: noted once below the table instead of at each value."""
     values = [v for row in table.rows for v in row.values if isinstance(v, Value)]
     measured = [set(v.marks) for v in values if v.mean is not None]
     elsewhere = {mark for v in values if v.mean is None for mark in v.marks}
@@ -49,7 +48,7 @@ def common(table: Table) -> frozenset[str]:
 
 
 def visible(text: str) -> str:
-    r"""Names of datasets, domains and settings are other people's: nothing in them steers a terminal or breaks a line.
+    r"""Text without control characters: names from records must neither steer a terminal nor break a line.
 
     >>> visible("sketch\x1b[2J\n")
     'sketch\ufffd[2J '
@@ -90,7 +89,7 @@ def to_markdown(table: Table, level: int = 2) -> str:
 
 def _md_value(found: Value, digits: int, everywhere: frozenset[str]) -> str:
     text = number(found, digits)
-    text = f"**{text}**" if found.best else text
+    text = f"**{text}**" if found.best else f"<u>{text}</u>" if found.level else text
     seen = marks(found, everywhere)
     text += f" <sup>{md(seen)}</sup>" if seen else ""
     return text + (f"<br><sub>{md(beside(found, digits))}</sub>" if found.reported is not None else "")
@@ -101,7 +100,7 @@ def _md_line(cells: "Sequence[str] | map[str]") -> str:
 
 
 def md(text: str) -> str:
-    r"""Text that Markdown and the HTML in it leave alone.
+    r"""Text with the characters escaped that mean something in Markdown or HTML.
 
     >>> md("a|b <i>*x*</i>")
     'a\\|b &lt;i&gt;\\*x\\*&lt;/i&gt;'
@@ -131,7 +130,7 @@ TEX = {
 
 
 def to_latex(table: Table) -> str:
-    """A floating table with booktabs rules, no wider than a line: needs \\usepackage{booktabs,amssymb,graphicx}."""
+    """A floating table with booktabs rules, no wider than a line. Needs \\usepackage{booktabs,amssymb,graphicx}."""
     columns = "l" + "".join("l" if is_text(table, i) else "r" for i in range(len(table.header) - 1))
     wide = len(table.header) > 7
     lines = [r"\begin{table" + ("*" if wide else "") + "}", r"\centering", rf"\caption{{{tex(table.title)}}}"]
@@ -156,14 +155,14 @@ def is_text(table: Table, column: int) -> bool:
 
 def _tex_value(found: Value, digits: int, everywhere: frozenset[str]) -> str:
     text = tex(number(found, digits))
-    text = rf"\textbf{{{text}}}" if found.best else text
+    text = rf"\textbf{{{text}}}" if found.best else rf"\underline{{{text}}}" if found.level else text
     seen = marks(found, everywhere)
     text += rf"\textsuperscript{{{tex(seen)}}}" if seen else ""
     return text + (rf" {{\scriptsize ({tex(beside(found, digits))})}}" if found.reported is not None else "")
 
 
 def tex(text: str) -> str:
-    r"""Text that LaTeX prints as it is.
+    r"""Text with the characters escaped that mean something in LaTeX.
 
     >>> tex("50 % of a_b")
     '50 \\% of a\\_b'
@@ -185,13 +184,14 @@ CSV = (
     "reported",
     "difference",
     "best",
+    "level",
     "whole",
     "notes",
 )
 
 
 def to_csv(table: Table) -> str:
-    """A line a value, in full precision; `row` numbers the table's lines, since labels may repeat."""
+    """A line a value, in full precision; `row` numbers the table's lines, because labels may repeat."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(CSV)
@@ -203,14 +203,14 @@ def to_csv(table: Table) -> str:
 
 def _csv_value(found: Value | str, table: Table) -> list[object]:
     if isinstance(found, str):
-        return [plain(found), *[""] * 9]
+        return [plain(found), *[""] * 10]
     notes = "; ".join(table.notes[mark] for mark in found.marks)
     exact = (found.mean, found.deviation, found.seeds, found.samples, found.reported, found.difference)
-    return ["", *("" if v is None else v for v in exact), int(found.best), int(found.whole), plain(notes)]
+    return ["", *("" if v is None else v for v in exact), int(found.best), int(found.level), int(found.whole), plain(notes)]
 
 
 def plain(text: str) -> str:
-    """Text that a spreadsheet does not take for a formula.
+    """Text that a spreadsheet does not read as a formula.
 
     >>> plain("=1+1"), plain("DualTTA")
     ("'=1+1", 'DualTTA')

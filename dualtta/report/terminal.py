@@ -1,4 +1,4 @@
-"""A table in the terminal: as many pieces as its width asks for, the best in bold, the paper's numbers dim."""
+"""A table in the terminal: cut into pieces that fit its width, the best in bold, reported numbers dim."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
@@ -13,9 +13,9 @@ GAP = 2  # characters between columns
 
 
 def to_terminal(table: Table, everywhere: frozenset[str] = frozenset(), width: int = 0) -> "RichTable":
-    """Best values bold, the paper's dim below the measured; marks in `everywhere` are said below the table instead.
+    """The best bold, level values underlined, reported numbers dim below the measured ones; marks in `everywhere` are left out.
 
-    In a terminal of `width` characters labels are broken where there is no room, values never.
+    In a terminal of `width` characters labels are wrapped where there is no room, values never.
     """
     from rich.table import Table as RichTable
     from rich.text import Text
@@ -36,32 +36,34 @@ def to_terminal(table: Table, everywhere: frozenset[str] = frozenset(), width: i
             if isinstance(found, str):
                 cells.append(words(found))
                 continue
-            text = Text(number(found, table.digits), style="bold" if found.best else "")
+            text = Text(number(found, table.digits), style="bold" if found.best else "underline" if found.level else "")
             seen = marks(found, everywhere)
-            text.append(f" {seen}" if seen else "", style="not bold cyan")
-            text.append(f"\n{beside(found, table.digits)}" if found.reported is not None else "", style="not bold dim")
+            text.append(f" {seen}" if seen else "", style="not bold not underline cyan")
+            text.append(
+                f"\n{beside(found, table.digits)}" if found.reported is not None else "", style="not bold not underline dim"
+            )
             cells.append(text)
         shown.add_row(*cells)
     return shown
 
 
 def widths(table: Table, everywhere: frozenset[str], room: int = 0) -> list[int]:
-    """Characters that each column needs; headers are broken between words where `room` does not hold them whole."""
+    """Characters that each column needs; headers are wrapped between words where `room` is too small."""
     label = max([len(table.header[0]), *(len(row.label) for row in table.rows)])
     found = [label]
     for i, header in enumerate(table.header[1:]):
         cells = [row.values[i] for row in table.rows]
         needed = [_width(value, table.digits, everywhere) for value in cells]
         found.append(max([*map(len, header.split()), *needed], default=1))
-    spare = max(room - sum(found) - GAP * (len(found) - 1), 0)
+    left = max(room - sum(found) - GAP * (len(found) - 1), 0)
     for i, header in enumerate(table.header):
-        more = min(max(len(header) - found[i], 0), spare)
-        found[i], spare = found[i] + more, spare - more
+        more = min(max(len(header) - found[i], 0), left)
+        found[i], left = found[i] + more, left - more
     return found
 
 
 def keys_of(table: Table) -> int:
-    """How many columns tell the rows apart: the labels, and those of words beside them where labels repeat."""
+    """How many columns identify a row: the labels, and the text columns beside them where labels repeat."""
     for keys in range(1, len(table.header)):
         names = [(row.label, *row.values[: keys - 1]) for row in table.rows]
         if any(not isinstance(word, str) for name in names for word in name):
@@ -79,7 +81,7 @@ def _width(found: Value | str, digits: int, everywhere: frozenset[str]) -> int:
 
 
 def pieces(table: Table, width: int) -> list[Table]:
-    """The table cut into as many as are needed for a terminal of so many characters, each with what tells its rows apart.
+    """The table cut into pieces for a terminal of so many characters, each with the columns that identify its rows.
 
     >>> wide = Table("t", "T", ("m", "first", "second"), (Row("a", (Value(1.0), Value(2.0))),))
     >>> [piece.header for piece in pieces(wide, 14)], len(pieces(wide, 80))

@@ -1,4 +1,4 @@
-"""Typical samples of D+ and D- as images, with the views that sorted them, where the dataset is at hand."""
+"""Typical samples of D+ and D- as images with their views, where the dataset can be opened."""
 
 import base64
 import io
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dualtta.report.comparisons import Comparison
-from dualtta.report.digest import Digest
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,7 +27,7 @@ VIEWS = {
 
 @dataclass(frozen=True)
 class Thumbnail:
-    """One sample: what is known of it, and its views as data URLs."""
+    """One sample, and its views as data URLs."""
 
     label: str
     prediction: str
@@ -50,14 +49,14 @@ class Gallery:
 
 
 def galleries(comparisons: Sequence[Comparison], root: Path | None = None) -> tuple[list[Gallery], list[str]]:
-    """One for each comparison with a method that looks at both drops, of its first seed; and why there are no more."""
+    """One for each comparison with a method that has both drops, of its first seed; and notes on those without."""
     made: list[Gallery] = []
     missing: dict[str, list[str]] = {}
     wanted = [(c, run) for c in comparisons for run in [_first(c)] if run]
     for comparison, run in wanted[:MOST]:
         try:
             made.append(gallery(comparison.title, run, root))
-        except Exception as error:  # whatever a dataset may raise: the report goes on without its images
+        except Exception as error:  # a dataset may raise anything: the report goes on without its images
             missing.setdefault(" ".join(str(error).split()), []).append(comparison.title)
     notes = [f"{', '.join(titles)}: {why}" for why, titles in missing.items()]
     if len(wanted) > MOST:
@@ -65,46 +64,45 @@ def galleries(comparisons: Sequence[Comparison], root: Path | None = None) -> tu
     return made, notes
 
 
-def _first(comparison: Comparison) -> Digest | None:
-    """The run to show: of the last entry that sorts by both drops, the paper's method where it is there."""
-    runs = [
-        e.runs[0] for e in comparison.entries if e.runs[0].points and any(len(t["index"]) for t in e.runs[0].typical.values())
-    ]
+def _first(comparison: Comparison) -> Any:
+    """The run to show: of the last entry with both drops; None where there is none."""
+    firsts = [entry.runs[0] for entry in comparison.entries]
+    runs = [one for one in firsts if one.reduced.points and any(len(t["index"]) for t in one.reduced.typical.values())]
     return runs[-1] if runs else None
 
 
-def gallery(title: str, run: Digest, root: Path | None) -> Gallery:
-    """A ValueError where the dataset is not at hand, or is not the one of the record."""
+def gallery(title: str, run: Any, root: Path | None) -> Gallery:
+    """A ValueError where the dataset cannot be opened, or is not the one of the record."""
     from dualtta.data.preprocess import Preprocess
 
-    dataset = open_again(run, root)
-    told: dict[str, Any] = run.cell["model"]["preprocess"]
-    settings: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in told.items()}
+    dataset = open_dataset_of(run, root)
+    recorded: dict[str, Any] = run.record.cell["model"]["preprocess"]
+    settings: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in recorded.items()}
     preprocess = Preprocess(**settings)
     sets: dict[str, tuple[Thumbnail, ...]] = {}
-    for name, rows in run.typical.items():
+    for name, rows in run.reduced.typical.items():
         seen = [preprocess.pixels(dataset.image(int(index))).float() / 255 for index in rows["index"]]
         views = [show_views(x, number, _grid(run)) for number, x in enumerate(seen)]
         sets[name] = tuple(_thumbnail(run, rows, number, shown) for number, shown in enumerate(views))
-    return Gallery(title, run.key, sets)
+    return Gallery(title, run.run, sets)
 
 
-def open_again(run: Digest, root: Path | None) -> "Dataset":
+def open_dataset_of(run: Any, root: Path | None) -> "Dataset":
     from dualtta.bench.workspace import Workspace
     from dualtta.data.registry import open_dataset
 
-    chosen = dict(run.cell["cell"]["dataset"])
+    chosen = dict(run.record.cell["cell"]["dataset"])
     name = chosen.pop("name")
     dataset = open_dataset(name, Workspace(Path(), root).dataset_folder(name), **chosen)
-    images = (run.cell.get("data") or {}).get("images")
+    images = run.record.part("data", "images")
     if len(dataset) != images:
-        raise ValueError(f"the dataset at hand has {len(dataset):,} images, that of the record {images}: no images are shown")
+        raise ValueError(f"the dataset has {len(dataset):,} images, that of the record {images}: no images are shown")
     return dataset
 
 
-def _grid(run: Digest) -> int | None:
+def _grid(run: Any) -> int | None:
     """Of the patch shuffle; None where the altering view is another one."""
-    view = run.cell["method"].get("alter") or {}
+    view = run.hyperparameters.get("alter") or {}
     return int(view["grid"]) if view.get("view") == "patch" else None
 
 
@@ -133,19 +131,19 @@ def _url(x: "Tensor") -> str:
     image = Image.fromarray(pixels)
     if max(image.size) > LONGEST:
         image.thumbnail((LONGEST, LONGEST))
-    times = LONGEST // max(image.size)  # small images get larger pixels rather than a blur
+    times = LONGEST // max(image.size)  # small images are enlarged without interpolation
     image = image.resize((times * image.width, times * image.height), Image.Resampling.NEAREST)
     buffer = io.BytesIO()
     image.save(buffer, "PNG", optimize=True)
     return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
-def _thumbnail(run: Digest, rows: dict[str, Any], number: int, images: dict[str, str]) -> Thumbnail:
+def _thumbnail(run: Any, rows: dict[str, Any], number: int, images: dict[str, str]) -> Thumbnail:
     label, prediction, domain = (int(rows[key][number]) for key in ("label", "prediction", "domain"))
     return Thumbnail(
-        label=str(run.cell["classes"][label]),
-        prediction=str(run.cell["classes"][prediction]),
-        domain=str(run.cell["domains"][domain]),
+        label=run.classes[label],
+        prediction=run.classes[prediction],
+        domain=run.domains[domain],
         right=label == prediction,
         confidence=float(rows["confidence"][number]),
         drop_alter=float(rows["drop_alter"][number]),

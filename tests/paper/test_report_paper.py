@@ -7,25 +7,34 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_records import make_rows, write_plan, write_record
-from reported import LEVELS, at, plan, said, tables_of
 
 from dualtta.bench.cell import Cell
 from dualtta.paper.claims import CLAIMS
+from dualtta.paper.placing import SHIFTS
 from dualtta.paper.reported import claims, contradictions, paper, reported
-from dualtta.report.benches import SHIFTS
-from dualtta.report.gather import gather
+from dualtta.report import read_results
 from dualtta.report.render import to_markdown
+
+LEVELS = {
+    "source": 0.5,
+    "tent": 0.52,
+    "sar": 0.53,
+    "eata": 0.55,
+    "deyo": 0.6,
+    "dualtta": 0.63,
+    "deyo_dual": 0.61,
+    "eata_dual": 0.57,
+}
 
 
 @pytest.fixture(scope="module")
-def pacs(tmp_path_factory) -> Path:
+def pacs(tmp_path_factory, plan, write_plan) -> Path:
     out = tmp_path_factory.mktemp("pacs")
     write_plan(out, plan("benchmarks", datasets=("pacs",), methods=("source", "tent", "dualtta")), LEVELS)
     return out
 
 
-def test_table_1_has_the_papers_rows_and_columns_with_its_numbers_beside(pacs):
+def test_table_1_has_the_papers_rows_and_columns_with_its_numbers_beside(pacs, at, tables_of):
     table = tables_of(pacs)["benchmarks"]
     assert [row.label for row in table.rows] == ["No adapt", "Tent", "SAR", "EATA", "DeYO", "DualTTA"]
     assert table.header == (
@@ -41,7 +50,7 @@ def test_table_1_has_the_papers_rows_and_columns_with_its_numbers_beside(pacs):
     assert table.command == "dualtta run benchmarks --root DATA --seeds 2024,2025"
 
 
-def test_table_1_as_text(pacs):
+def test_table_1_as_text(pacs, tables_of):
     lines = to_markdown(tables_of(pacs)["benchmarks"]).splitlines()
     assert lines[0] == "## Table 1: accuracy under domain shift, %"
     assert lines[2].split(" | ")[-2:] == ["Office-Home", "PACS |"]
@@ -52,7 +61,7 @@ def test_table_1_as_text(pacs):
     assert "- a: Office-Home: the second best is Tent, 0.43 behind, not DeYO" in lines
 
 
-def test_all_pairs_stand_beside_each_other(pacs):
+def test_all_pairs_stand_beside_each_other(pacs, at, tables_of):
     table = tables_of(pacs)["pairs-pacs"]
     assert len(table.header) == 14
     assert at(table, "Tent", "photo → sketch").mean == pytest.approx(52)
@@ -60,11 +69,11 @@ def test_all_pairs_stand_beside_each_other(pacs):
     assert len(SHIFTS["pacs"].units) + len(SHIFTS["office_home"].units) == 24
 
 
-def test_an_average_that_lacks_cells_is_marked_and_compared_with_nothing(pacs, tmp_path):
+def test_an_average_that_lacks_cells_is_marked_and_compared_with_nothing(pacs, tmp_path, at, said, tables_of):
     shutil.copytree(pacs, tmp_path / "pacs")
-    collected = gather([tmp_path / "pacs"])
-    gone = next(s for s in collected.settings if s.method == "dualtta" and s.target_domains == ("sketch",))
-    for record in gone.records:
+    frame, _ = read_results([tmp_path / "pacs"])
+    gone = frame[(frame.method == "dualtta") & (frame.unit == "photo → sketch")]
+    for record in gone.record:
         shutil.rmtree(record.folder)
     table = tables_of(tmp_path / "pacs")["benchmarks"]
     value = at(table, "DualTTA", "PACS")
@@ -75,17 +84,17 @@ def test_an_average_that_lacks_cells_is_marked_and_compared_with_nothing(pacs, t
     assert at(table, "Tent", "PACS").best  # of those that are whole
 
 
-def test_seeds_that_not_all_pairs_have_are_left_out_and_named(pacs, tmp_path):
+def test_seeds_that_not_all_pairs_have_are_left_out_and_named(pacs, tmp_path, at, said, tables_of):
     shutil.copytree(pacs, tmp_path / "pacs")
-    tent = next(s for s in gather([tmp_path / "pacs"]).settings if s.method == "tent")
-    shutil.rmtree(tent.records[1].folder)
+    frame, _ = read_results([tmp_path / "pacs"])
+    shutil.rmtree(frame.query("method == 'tent' and seed == 2025").record.iloc[0].folder)
     table = tables_of(tmp_path / "pacs")["benchmarks"]
     value = at(table, "Tent", "PACS")
     assert value.seeds == 1
     assert said(table, value) == "seeds 2024 alone: the others lack some of the pairs"
 
 
-def test_pairs_without_a_common_seed_have_no_average_and_it_is_said_why(tmp_path):
+def test_pairs_without_a_common_seed_have_no_average_and_it_is_said_why(tmp_path, at, plan, said, tables_of, write_plan):
     cells = plan("benchmarks", datasets=("pacs",), methods=("tent",), seeds=(1,))
     write_plan(tmp_path, [replace(cell, seed=number) for number, cell in enumerate(cells)], LEVELS)
     table = tables_of(tmp_path)["benchmarks"]
@@ -94,7 +103,7 @@ def test_pairs_without_a_common_seed_have_no_average_and_it_is_said_why(tmp_path
     assert said(table, value) == "the pairs have no seed in common"
 
 
-def test_an_empty_quadrant_is_told_from_a_missing_record(tmp_path):
+def test_an_empty_quadrant_is_told_from_a_missing_record(tmp_path, at, make_rows, said, tables_of, write_record):
     rows = make_rows(0.5, 100)
     write_record(tmp_path, Cell("digits", "resnet_tiny", "dualtta"), {**rows, "drop_alter": np.zeros(100)})
     table = tables_of(tmp_path)["quadrants"]
@@ -104,7 +113,7 @@ def test_an_empty_quadrant_is_told_from_a_missing_record(tmp_path):
     assert "–" not in table.notes  # noqa: RUF001
 
 
-def test_subsets_other_models_and_other_starts_are_marked(tmp_path):
+def test_subsets_other_models_and_other_starts_are_marked(tmp_path, at, plan, said, tables_of, write_plan):
     cells = plan("benchmarks", datasets=("waterbirds",), methods=("tent",), limit=50, batch_size=16, backbone="resnet18")
     cells = [replace(cell, source=replace(cell.source, weights=None)) for cell in cells]
     write_plan(tmp_path, cells, LEVELS)
@@ -120,7 +129,7 @@ def test_subsets_other_models_and_other_starts_are_marked(tmp_path):
 
 
 @pytest.mark.parametrize(("images", "marked"), [(2000, True), (50_000, False)])
-def test_a_copy_that_lacks_published_images_is_marked(images, marked, tmp_path):
+def test_a_copy_that_lacks_published_images_is_marked(images, marked, tmp_path, at, plan, said, tables_of, write_plan):
     cells = plan("imagenet-c", methods=("tent",), seeds=(1,), backbone="resnet50")
     write_plan(tmp_path, cells, LEVELS, data={"dataset": "imagenet_c", "images": images})
     table = tables_of(tmp_path)["imagenet-c-resnet50"]
@@ -129,7 +138,7 @@ def test_a_copy_that_lacks_published_images_is_marked(images, marked, tmp_path):
     assert ("2,000" in str(table.notes)) is marked
 
 
-def test_a_subset_and_the_whole_are_two_tables(tmp_path):
+def test_a_subset_and_the_whole_are_two_tables(tmp_path, plan, tables_of, write_plan):
     for limit in (None, 50):
         write_plan(tmp_path, plan("benchmarks", datasets=("colored_mnist",), methods=("tent",), limit=limit), LEVELS)
     tables = tables_of(tmp_path)
@@ -137,7 +146,7 @@ def test_a_subset_and_the_whole_are_two_tables(tmp_path):
     assert tables["benchmarks-2"].title.endswith("(a subset: at most 50 samples of a domain)")
 
 
-def test_the_two_protocols_are_told_apart(tmp_path):
+def test_the_two_protocols_are_told_apart(tmp_path, at, plan, tables_of, write_plan):
     for protocol in ("paper", "own"):
         write_plan(
             tmp_path, plan("benchmarks", datasets=("colored_mnist",), methods=("deyo", "dualtta"), protocol=protocol), LEVELS
@@ -152,7 +161,7 @@ def test_the_two_protocols_are_told_apart(tmp_path):
     assert table.command == f"{again} && {again} --protocol own"
 
 
-def test_the_ablation_of_d_minus_has_the_rows_at_the_authors_rates_too(tmp_path):
+def test_the_ablation_of_d_minus_has_the_rows_at_the_authors_rates_too(tmp_path, plan, tables_of, write_plan):
     write_plan(tmp_path, plan("ablation-incorrect", datasets=("colored_mnist",), protocol="own"), LEVELS)
     table = tables_of(tmp_path)["ablation-incorrect"]
     rows = {(row.label, row.values[0]): row.values[1] for row in table.rows}
@@ -163,7 +172,7 @@ def test_the_ablation_of_d_minus_has_the_rows_at_the_authors_rates_too(tmp_path)
     assert "the authors' code" in str(table.notes)
 
 
-def test_a_command_asks_for_the_weights_that_source_models_started_from(tmp_path):
+def test_a_command_asks_for_the_weights_that_source_models_started_from(tmp_path, plan, tables_of, write_plan):
     cells = plan("benchmarks", datasets=("waterbirds",), methods=("tent",))
     (tmp_path / "net.pt").write_bytes(b"weights")
     start = str(tmp_path / "net.pt")
@@ -171,7 +180,7 @@ def test_a_command_asks_for_the_weights_that_source_models_started_from(tmp_path
     assert tables_of(tmp_path)["benchmarks"].command.endswith(" --weights FILE")
 
 
-def test_imagenet_c_has_a_table_a_backbone_with_the_papers_contradictions(tmp_path):
+def test_imagenet_c_has_a_table_a_backbone_with_the_papers_contradictions(tmp_path, at, plan, said, tables_of, write_plan):
     write_plan(tmp_path, plan("imagenet-c", methods=("source", "dualtta"), seeds=(1,)), LEVELS)
     tables = tables_of(tmp_path)
     group = tables["imagenet-c-resnet50_gn"]
@@ -194,7 +203,7 @@ def test_every_printed_average_that_is_not_the_mean_of_its_cells_is_named():
             assert any("mean of its 15 cells" in text for text in named) is differs, (backbone, row)
 
 
-def test_the_wild_table_averages_corruptions_and_pools_mixed_ones(tmp_path):
+def test_the_wild_table_averages_corruptions_and_pools_mixed_ones(tmp_path, at, plan, tables_of, write_plan):
     cells = plan("wild", methods=("sar",), seeds=(1,), backbone="resnet50")
     write_plan(tmp_path, cells, lambda cell: 0.4 if cell.scenario == "mixed" else 0.6)
     table = tables_of(tmp_path)["wild"]
@@ -205,14 +214,14 @@ def test_the_wild_table_averages_corruptions_and_pools_mixed_ones(tmp_path):
     assert at(table, "SAR", "mixed, ViTBase-LN").mean is None
 
 
-def test_images_corrupted_here_are_told_from_the_published_files(tmp_path):
+def test_images_corrupted_here_are_told_from_the_published_files(tmp_path, at, plan, said, tables_of, write_plan):
     cells = plan("imagenet-c", methods=("tent",), seeds=(1,), backbone="resnet50")
     write_plan(tmp_path, cells, LEVELS, data={"dataset": "imagenet_c", "drawn": "on the fly"})
     table = tables_of(tmp_path)["imagenet-c-resnet50"]
     assert "corrupted on the fly" in said(table, at(table, "Tent", "Frost"))
 
 
-def test_the_filter_ablation_in_the_papers_layout(tmp_path):
+def test_the_filter_ablation_in_the_papers_layout(tmp_path, plan, said, tables_of, write_plan):
     level = {(): 0.8, ("filter_sa",): 0.7, ("filter_sp",): 0.75}
     cells = plan("ablation-filters", datasets=("colored_mnist",))
     write_plan(tmp_path, cells, lambda cell: level[tuple(key for key in cell.settings if key.startswith("filter"))], 1000)
@@ -229,7 +238,7 @@ def test_the_filter_ablation_in_the_papers_layout(tmp_path):
     assert "settings" not in tables
 
 
-def test_the_ablation_of_likely_incorrect_samples_in_the_papers_layout(tmp_path):
+def test_the_ablation_of_likely_incorrect_samples_in_the_papers_layout(tmp_path, plan, tables_of, write_plan):
     cells = plan("ablation-incorrect", datasets=("colored_mnist",))
     write_plan(tmp_path, cells, lambda cell: 0.5 if "lam" in cell.settings else LEVELS[cell.method], 1000)
     table = tables_of(tmp_path)["ablation-incorrect"]
@@ -241,11 +250,11 @@ def test_the_ablation_of_likely_incorrect_samples_in_the_papers_layout(tmp_path)
     assert [value.mean for value in values] == pytest.approx([63, 50, 60, 61, 55, 57], abs=0.6)
 
 
-def test_data_efficiency_is_in_shares_of_all_samples(tmp_path):
+def test_data_efficiency_is_in_shares_of_all_samples(tmp_path, at, plan, tables_of, write_plan):
     cells = plan("efficiency", datasets=("colored_mnist",), seeds=(1,), methods=("deyo",))
     write_plan(tmp_path, cells, LEVELS)
     table = tables_of(tmp_path)["efficiency"]
-    rows = gather([tmp_path]).records[0].rows()
+    rows = read_results([tmp_path])[0].record.iloc[0].rows()
     right = rows["prediction"] == rows["label"]
     used = at(table, "DeYO", "ColoredMNIST, %adapt")
     rightly = at(table, "DeYO", "ColoredMNIST, %corr-adapt")
@@ -254,7 +263,7 @@ def test_data_efficiency_is_in_shares_of_all_samples(tmp_path):
     assert (used.reported, rightly.reported) == (18.8, 14.4)
 
 
-def test_thresholds_are_a_grid_against_deyo_on_the_same_seed(tmp_path):
+def test_thresholds_are_a_grid_against_deyo_on_the_same_seed(tmp_path, at, plan, tables_of, write_plan):
     cells = plan("sensitivity", datasets=("colored_mnist",), seeds=(1,))
     cells = [c for c in cells if c.settings.get("tau_sa", 0.1) in (0.1, 0.4) and c.settings.get("tau_sp", 0.7) in (0.7, 0.9)]
     cells.append(replace(next(c for c in cells if c.method == "deyo"), seed=2))
@@ -263,25 +272,26 @@ def test_thresholds_are_a_grid_against_deyo_on_the_same_seed(tmp_path):
     assert table.header == ("tau_sa \\ tau_sp", "0.7", "0.9")
     assert [row.label for row in table.rows] == ["0.1", "0.4"]
     assert at(table, "0.4", "0.9").mean == pytest.approx(60, abs=1)
-    assert [v.best for row in table.rows for v in row.values].count(True) in (1, 2)
+    marked = [v.best or v.level for row in table.rows for v in row.values]
+    assert marked == [False, False, True, True]  # the two highest predict the same samples correctly, or nearly
     assert "DualTTA is above it at 2 of 4 pairs of thresholds (the paper: at all)" in table.notes["(1)"]
 
 
-def test_quadrants_of_impulse_noise_stand_beside_the_papers(tmp_path):
+def test_quadrants_of_impulse_noise_stand_beside_the_papers(tmp_path, at, plan, tables_of, write_plan):
     cells = plan("quadrants", seeds=(1,))
     write_plan(tmp_path, cells, LEVELS, 500)
     table = tables_of(tmp_path)["quadrants"]
     label = "ImageNet-C, ResNet50-BN, impulse noise: DualTTA, drop relative"
     row = next(row for row in table.rows if row.label == label)
     assert row.values[0] == "relative"
-    corner = gather([tmp_path]).records[0].summary["quadrants"]["stays_breaks"]
+    corner = read_results([tmp_path])[0].record.iloc[0].summary["quadrants"]["stays_breaks"]
     assert at(table, label, "D- (stays, breaks), samples").mean == pytest.approx(100 * corner["count"] / 500)
     assert at(table, label, "D- (stays, breaks), correct").reported == 18
     assert at(table, label, "D+ (falls, holds), correct").reported == 71
     assert len(table.rows) == 2  # absolute and relative; no mean over 15 corruptions of one
 
 
-def test_sweeps_stand_beside_the_method_as_it_is_in_order(tmp_path):
+def test_sweeps_stand_beside_the_method_as_it_is_in_order(tmp_path, plan, tables_of, write_plan):
     cells = plan("sweep-lambda", datasets=("colored_mnist",), seeds=(1,))
     cells += plan("benchmarks", datasets=("colored_mnist",), methods=("dualtta",), seeds=(1,))
     write_plan(tmp_path, cells, LEVELS)
@@ -289,7 +299,7 @@ def test_sweeps_stand_beside_the_method_as_it_is_in_order(tmp_path):
     assert labels == ["DualTTA", "DualTTA, lam 0.25", "DualTTA, lam 0.5", "DualTTA, lam 1", "DualTTA, lam 2"]
 
 
-def test_claims_stand_beside_their_measurement_and_the_papers_own_tables(tmp_path):
+def test_claims_stand_beside_their_measurement_and_the_papers_own_tables(tmp_path, at, plan, said, tables_of, write_plan):
     write_plan(tmp_path, plan("benchmarks", datasets=("pacs",), methods=("deyo", "dualtta")), LEVELS)
     table = tables_of(tmp_path)["claims"]
     assert set(CLAIMS) == set(claims())

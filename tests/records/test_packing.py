@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from made_records import baselines, make_rows, write, write_record
 
 from dualtta.bench.benchmarks import Options, Setup
 from dualtta.cli import main
@@ -21,9 +20,9 @@ from dualtta.records.verification import read_verified, verify
 
 
 @pytest.fixture
-def folder(tmp_path) -> Path:
+def folder(tmp_path, baselines, write_run) -> Path:
     baselines(tmp_path / "whole")
-    write(tmp_path / "whole", "dualtta", 0.55, lam=0.5)
+    write_run(tmp_path / "whole", "dualtta", 0.55, lam=0.5)
     return tmp_path / "whole"
 
 
@@ -81,7 +80,7 @@ def test_fewer_decimals_keep_what_the_numbers_first_were(folder, tmp_path):
             pack(folder, tmp_path / "none.parquet", decimals=wrong)
 
 
-def test_samples_that_were_not_evaluated_stay_nan_and_infinite_weights_stay_infinite(tmp_path):
+def test_samples_that_were_not_evaluated_stay_nan_and_infinite_weights_stay_infinite(tmp_path, make_rows, write_record):
     cell = Setup("imagenet_c", 1000, "resnet50_v1", {"corruptions": ["fog"]}, {}).cells(["tent"], Options(seeds=(1,)))[0]
     rows = make_rows(0.5, 100)
     rows["drop_alter"][::2] = np.nan
@@ -130,9 +129,9 @@ def test_one_column_is_read_alone_from_a_file_and_from_a_folder(folder, tmp_path
             record.rows("nothing")
 
 
-def test_several_folders_go_into_one_file_and_come_back_apart(tmp_path):
-    write(tmp_path / "all" / "one", "tent", 0.5, seeds=(1,))
-    write(tmp_path / "all" / "two", "tent", 0.6, seeds=(1,))  # another result of the same cell
+def test_several_folders_go_into_one_file_and_come_back_apart(tmp_path, write_run):
+    write_run(tmp_path / "all" / "one", "tent", 0.5, seeds=(1,))
+    write_run(tmp_path / "all" / "two", "tent", 0.6, seeds=(1,))  # another result of the same cell
     made = pack(tmp_path / "all", tmp_path / "all.parquet")
     assert (made.written, made.notes) == (2, ())
     one, two = read_verified([tmp_path / "all.parquet"])[0]
@@ -143,8 +142,8 @@ def test_several_folders_go_into_one_file_and_come_back_apart(tmp_path):
     assert again.written == 2
 
 
-def test_a_folder_may_hold_folders_and_packed_files(folder, tmp_path):
-    write(tmp_path / "other", "tent", 0.5, "snow")
+def test_a_folder_may_hold_folders_and_packed_files(folder, tmp_path, write_run):
+    write_run(tmp_path / "other", "tent", 0.5, "snow")
     pack(tmp_path / "other", tmp_path / "a.parquet")
     shutil.rmtree(tmp_path / "other")
     assert [path.name for path in find_results(tmp_path)] == ["a.parquet", "whole"]

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_records import GROUPS, make_rows, write_plan, write_record
 from scipy import optimize, stats
 
 from dualtta.bench.benchmarks import Options
@@ -26,6 +25,7 @@ from dualtta.report.paired import (
     worst_group_difference,
 )
 
+GROUPS = ("0 red", "0 green", "1 red", "1 green")
 DEMO = Path(__file__).parents[1] / "recorded" / "demo"
 
 
@@ -173,7 +173,7 @@ def cells(*methods: str, seeds=(1, 2), **options) -> list[Cell]:
 
 
 @pytest.fixture
-def out(tmp_path) -> Path:
+def out(tmp_path, write_plan) -> Path:
     write_plan(tmp_path / "runs", cells("tent", "deyo"), {"tent": 0.5, "deyo": 0.6})
     return tmp_path / "runs"
 
@@ -201,7 +201,7 @@ def test_methods_are_compared_seed_by_seed_on_the_same_rows(out, capsys):
     assert "accuracy seed by seed: 1: +10.00, 2: +10.00" in shown
 
 
-def test_two_cells_are_compared_with_mcnemars_test(tmp_path, capsys):
+def test_two_cells_are_compared_with_mcnemars_test(tmp_path, capsys, make_rows, write_record):
     one, other = cells("tent", "deyo", seeds=(1,))
     a, b = (write_record(tmp_path, cell, make_rows(share, 80, 4, 1), GROUPS) for cell, share in ((one, 0.6), (other, 0.5)))
     _, text, _ = dualtta("compare", str(a), str(b), "--json", capsys=capsys)
@@ -214,7 +214,7 @@ def test_two_cells_are_compared_with_mcnemars_test(tmp_path, capsys):
     assert "McNemar's exact test: p = " in shown
 
 
-def test_two_folders_are_matched_cell_by_cell(out, tmp_path, capsys):
+def test_two_folders_are_matched_cell_by_cell(out, tmp_path, capsys, write_plan):
     write_plan(tmp_path / "later", cells("tent", "deyo"), {"tent": 0.55, "deyo": 0.6}, threads=4)
     _, text, _ = dualtta("compare", str(tmp_path / "later"), str(out), "--json", capsys=capsys)
     by_method = {line["where"]: line["difference"] for line in json.loads(text)["lines"] if line["measure"] == "accuracy"}
@@ -225,7 +225,7 @@ def test_two_folders_are_matched_cell_by_cell(out, tmp_path, capsys):
     }
 
 
-def test_settings_choose_among_runs_of_one_method(out, capsys):
+def test_settings_choose_among_runs_of_one_method(out, capsys, write_plan):
     write_plan(out, [replace(c, settings={**c.settings, "lr": 0.01}) for c in cells("deyo")], {"deyo": 0.8})
     code, _, err = dualtta("compare", f"{out}:deyo", f"{out}:tent", capsys=capsys)
     assert code == 2
@@ -235,7 +235,7 @@ def test_settings_choose_among_runs_of_one_method(out, capsys):
     assert json.loads(text)["lines"][0]["difference"] == pytest.approx(30)
 
 
-def test_a_cell_without_a_partner_is_an_error_that_names_it(out, capsys):
+def test_a_cell_without_a_partner_is_an_error_that_names_it(out, capsys, write_plan):
     write_plan(out, cells("tent", seeds=(3,)), {"tent": 0.5})
     code, _, err = dualtta("compare", f"{out}:deyo", f"{out}:tent", capsys=capsys)
     assert code == 2
@@ -246,7 +246,7 @@ def test_a_cell_without_a_partner_is_an_error_that_names_it(out, capsys):
     assert "seed 3" in json.loads(text)["notes"][0]
 
 
-def test_rows_in_another_order_are_paired_by_sample(tmp_path):
+def test_rows_in_another_order_are_paired_by_sample(tmp_path, make_rows, write_record):
     one, other = cells("tent", "deyo", seeds=(1,))
     rows = make_rows(0.5, 50, 4, 1)
     order = np.random.default_rng(0).permutation(50)
@@ -269,7 +269,7 @@ def test_rows_in_another_order_are_paired_by_sample(tmp_path):
         ),
     ],
 )
-def test_samples_that_cannot_be_paired_are_named(change, says, tmp_path, capsys):
+def test_samples_that_cannot_be_paired_are_named(change, says, tmp_path, capsys, make_rows, write_record):
     one, other = cells("tent", "deyo", seeds=(1,))
     rows = make_rows(0.5, 50, 4, 1)
     a = write_record(tmp_path, one, rows, GROUPS)
@@ -280,7 +280,7 @@ def test_samples_that_cannot_be_paired_are_named(change, says, tmp_path, capsys)
     assert len(err.strip().splitlines()) == 1
 
 
-def test_repeated_samples_in_another_order_cannot_be_paired(tmp_path, capsys):
+def test_repeated_samples_in_another_order_cannot_be_paired(tmp_path, capsys, make_rows, write_record):
     one, other = cells("tent", "deyo", seeds=(1,))
     rows = make_rows(0.5, 50, 4, 1)
     rows["index"] = rows["index"] // 2

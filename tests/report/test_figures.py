@@ -8,30 +8,37 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from made import make, rows_of
 
 from dualtta import processes
 from dualtta.methods import METHODS
 from dualtta.records.reading import read_all
-from dualtta.report import figures
+from dualtta.report import figures, read_results
 from dualtta.report.comparisons import Comparison, comparisons
-from dualtta.report.digest import digest
-from dualtta.report.figures import cost, domains, draw_all, kinds, quadrants, reliability, sensitivity, sheets, stream, use
-from dualtta.report.figures.look import ink
-from dualtta.report.gather import gather
-from dualtta.report.winners import standings
+from dualtta.report.figures import (
+    cost,
+    domains,
+    draw_all,
+    kinds,
+    quadrants,
+    reliability,
+    sample_use,
+    sensitivity,
+    sheets,
+    stream,
+)
+from dualtta.report.methods import about
+from dualtta.report.outcomes import Reducer
+from dualtta.report.standings import standings
 
 
 def compared(out: Path) -> list[Comparison]:
-    collected = gather([out])
-    assert not collected.notes
-    found, notes = comparisons(collected.settings)
-    assert not notes
-    return found
+    frame, _ = read_results([out])
+    assert not frame.notes
+    return comparisons(frame)
 
 
 @pytest.fixture(scope="module")
-def out(tmp_path_factory) -> Path:
+def out(tmp_path_factory, make) -> Path:
     """Two datasets: one of two domains under three methods and three seeds, one with groups under two methods and one seed."""
     out = tmp_path_factory.mktemp("results")
     for method, accuracy in (("source", 0.5), ("deyo", 0.7), ("dualtta", 0.8)):
@@ -63,7 +70,7 @@ def test_records_on_the_same_data_are_compared_and_those_of_other_data_are_not(b
 
 
 def test_sample_use_is_that_of_the_summaries_and_leaves_out_who_selects_nobody(both, out):
-    made = use.collect(both)[0]
+    made = sample_use.collect(both)[0]
     assert [bar.label for bar in made.bars] == ["DeYO", "DualTTA"]
     bar, of = made.bars[1], summaries(out, "made", "dualtta")
     assert bar.right.mean == pytest.approx(np.mean([s["corr_adapt"] for s in of]))
@@ -82,7 +89,7 @@ def test_quadrants_are_summed_over_seeds_and_say_which_drop_and_thresholds_are_i
     assert made.detail == "absolute drops, τ_sa = 0.4, τ_sp = 0.7; 1,200 samples, 3 seeds"
 
 
-def test_an_empty_quadrant_has_no_share(tmp_path):
+def test_an_empty_quadrant_has_no_share(tmp_path, make, rows_of):
     rows = rows_of(100, 1)
     rows["drop_alter"][:] = 0.9
     rows["drop_preserve"][:] = 0.0
@@ -124,14 +131,14 @@ def test_bars_by_domain_are_the_summaries(both, out):
     assert bar.accuracy.mean == pytest.approx(np.mean(values))
 
 
-def test_runs_on_one_corruption_each_come_together_in_the_published_order(tmp_path):
+def test_runs_on_one_corruption_each_come_together_in_the_published_order(tmp_path, make):
     for corruption in ("snow", "gaussian_noise", "fog"):
         make(tmp_path, choices={"corruptions": [corruption], "severities": [5]}, domains=(f"{corruption}_5",))
     (made,) = domains.collect(compared(tmp_path))
     assert list(made.bars) == ["gaussian_noise", "snow", "fog"]
 
 
-def test_each_bar_stands_at_its_own_label_though_a_panel_lacks_a_method(tmp_path):
+def test_each_bar_stands_at_its_own_label_though_a_panel_lacks_a_method(tmp_path, make):
     levels = {"source": 0.3, "deyo": 0.5, "dualtta": 0.7}
     for corruption in ("fog", "snow"):
         for method, accuracy in levels.items():
@@ -147,13 +154,16 @@ def test_each_bar_stands_at_its_own_label_though_a_panel_lacks_a_method(tmp_path
         assert shown == pytest.approx({label: value for label, value in wanted.items() if label != missing}, abs=10)
 
 
-def test_settings_of_a_method_are_in_one_order_everywhere_and_no_two_of_them_look_alike(tmp_path):
+def test_settings_of_a_method_are_in_one_order_everywhere_and_no_two_of_them_look_alike(tmp_path, make):
     for seed in (1, 2):  # another order of folders
         out = tmp_path / str(seed)
         for lam in (1.0, 0.25, 0.0, 0.5):
             make(out, seed=seed, settings={"lam": lam})
         (one,) = compared(out)
-        assert [entry.label for entry in one.entries] == [f"DualTTA (lam={lam})" for lam in ("0", "0.25", "0.5", "1")]
+        assert [entry.label for entry in one.entries] == [
+            *(f"DualTTA, lam {lam}" for lam in ("0.25", "0.5", "1")),
+            "DualTTA, without D-",
+        ]
         drawn = [trace for trace in stream.plot(stream.collect([one])[0])["data"] if trace.get("showlegend")]
         assert len({(trace["line"]["color"], trace["line"]["dash"]) for trace in drawn}) == 4
 
@@ -184,7 +194,7 @@ def test_dots_that_would_hide_each_other_are_set_aside():
 
 
 @pytest.fixture(scope="module")
-def grid(tmp_path_factory) -> list[Comparison]:
+def grid(tmp_path_factory, make) -> list[Comparison]:
     out = tmp_path_factory.mktemp("grid")
     for sa in (0.2, 0.4):
         for sp in (0.5, 0.7):
@@ -197,12 +207,12 @@ def grid(tmp_path_factory) -> list[Comparison]:
 
 def test_the_heat_map_has_a_hole_where_a_pair_was_not_run_and_deyo_beside_it(grid):
     (heat,) = sensitivity.collect(grid)
-    assert heat.tau_sa == (0.2, 0.4, 0.9)
-    assert heat.tau_sp == (0.5, 0.7)
+    assert heat.x == (0.2, 0.4, 0.9)
+    assert heat.y == (0.5, 0.7)
     assert heat.values[0][0] is None
-    assert heat.deyo is not None
+    assert heat.reference is not None
     assert heat.values[1][2] is not None
-    assert heat.values[1][2] < heat.deyo.mean
+    assert heat.values[1][2] < heat.reference.mean
     (shown,) = sensitivity.plot(heat)["data"]
     assert [[text.endswith("▾") for text in row] for row in shown["text"]] == [[False, False, False], [False, False, True]]
     assert shown["text"][0][0] == ""
@@ -214,8 +224,8 @@ def test_other_figures_show_the_methods_own_thresholds_of_a_grid_alone(grid):
     assert one.entries[1].settings == {"tau_sa": 0.4, "tau_sp": 0.7}
 
 
-def test_the_best_is_level_with_whoever_is_within_the_deviation(tmp_path):
-    for method, accuracies in {"source": (0.2, 0.2), "tent": (0.7, 0.9), "eata": (0.78, 0.8)}.items():
+def test_methods_are_level_with_the_best_unless_the_paired_interval_tells_them_apart(tmp_path, make, rows_of):
+    for method, accuracies in {"source": (0.2,) * 4, "tent": (0.7, 0.9, 0.8, 0.8), "eata": (0.78, 0.8, 0.79, 0.79)}.items():
         for seed, accuracy in enumerate(accuracies):
             rows = rows_of(100, seed, looks=False)
             rows["prediction"] = np.where(np.arange(100) < 100 * accuracy, rows["label"], (rows["label"] + 1) % 4)
@@ -225,7 +235,7 @@ def test_the_best_is_level_with_whoever_is_within_the_deviation(tmp_path):
     assert standing.notes == ("a subset of the data",)
 
 
-def test_a_higher_mean_of_fewer_seeds_is_not_called_the_best(tmp_path):
+def test_a_higher_mean_of_fewer_seeds_is_not_called_the_best(tmp_path, make):
     for method, accuracy, seeds in (("tent", 0.6, (1, 2)), ("eata", 0.5, (1, 2)), ("deyo", 0.95, (1,))):
         for seed in seeds:
             make(tmp_path, method, seed, accuracy=accuracy)
@@ -235,33 +245,34 @@ def test_a_higher_mean_of_fewer_seeds_is_not_called_the_best(tmp_path):
     assert standing.notes == ("on fewer seeds or samples, so not ranked: DeYO",)
 
 
-def test_with_one_seed_nobody_is_called_level_and_the_missing_deviation_is_said(both):
+def test_with_one_seed_the_missing_deviation_is_said(both):
     standing = standings(both)[1]
-    assert standing.level == ()
+    assert standing.ahead is (not standing.level)
     assert "one seed: no deviation" in standing.notes
 
 
 def test_a_method_looks_the_same_everywhere_and_no_two_look_alike():
-    looks = [ink(name) for name in METHODS]
+    looks = [about(name).style for name in METHODS]
     assert len({(look.color, look.marker) for look in looks}) == len(looks)
-    assert ink("of another package") == ink("of another package")
+    assert about("of another package") == about("of another package")
 
 
 def test_rows_are_reduced_to_counts_that_add_up(out):
     found, _ = read_all(out)
     record = next(r for r in found if r.cell["cell"]["method"]["name"] == "dualtta")
-    rows, made = record.rows(), digest(record)
-    assert made.tally.sum() == made.summary["samples"]
+    rows = record.rows()
+    made = Reducer()(record, rows)
+    assert made.tally.sum() == record.summary["samples"]
     right = rows["prediction"] == rows["label"]
     assert made.tally[:, 0, 1].sum() == (rows["plus"] & right).sum()
     assert np.array_equal(made.correct, right)
     assert made.reliability[:, 0].sum() == len(right)
 
 
-def test_many_points_are_sampled_by_a_fixed_seed_and_counted_whole(tmp_path):
+def test_many_points_are_sampled_by_a_fixed_seed_and_counted_whole(tmp_path, make):
     make(tmp_path, samples=9000)
     found, _ = read_all(tmp_path)
-    once, again = digest(found[0]), digest(found[0])
+    once, again = (Reducer()(found[0], found[0].rows()) for _ in range(2))
     assert once.points is not None
     assert again.points is not None
     assert once.points.total == 9000
@@ -300,7 +311,7 @@ def test_several_processes_draw_the_same_in_the_same_order(both, tmp_path, monke
 
 
 @pytest.mark.parametrize("name", ["sample-use", "stream", "domains", "reliability", "cost"])
-def test_hostile_and_long_names_can_be_drawn(name, tmp_path):
+def test_hostile_and_long_names_can_be_drawn(name, tmp_path, make):
     for method in ("source", "dualtta"):
         for seed in (1, 2):
             make(tmp_path, method, seed, dataset="$x_1$ <b>&" * 20, domains=("a_long_name_" * 9, "$\\frac$"), samples=60)
@@ -309,7 +320,7 @@ def test_hostile_and_long_names_can_be_drawn(name, tmp_path):
     assert all(path.stat().st_size > 1000 for path in drawn)
 
 
-def test_many_panels_go_on_several_sheets(tmp_path):
+def test_many_panels_go_on_several_sheets(tmp_path, make):
     for number in range(7):
         make(tmp_path, dataset=f"set {number}", samples=50)
     names = [name for name, _, panels in sheets(kinds(compared(tmp_path))) if name.startswith("sample-use")]

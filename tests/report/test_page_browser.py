@@ -6,10 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from made import make
 
-from dualtta.report import contents_of
-from dualtta.report.gather import gather
+from dualtta.report import contents_of, read_results
 from dualtta.report.page import write_page
 from dualtta.report.tables import build_tables
 
@@ -26,8 +24,9 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory) -> str:
-    collected = gather([HERE.parent / "recorded" / "demo"])
-    made = write_page(tmp_path_factory.mktemp("report") / "page.html", contents_of(collected, build_tables(collected)))
+    frame, notes = read_results([HERE.parent / "recorded" / "demo"])
+    contents = contents_of("demo", frame, build_tables(frame), notes)
+    made = write_page(tmp_path_factory.mktemp("report") / "page.html", contents)
     return made.as_uri()
 
 
@@ -243,11 +242,11 @@ def test_a_run_is_found_and_shows_its_settings_and_how_to_repeat_it(browser, add
         assert tab.errors == []
 
 
-def test_names_that_are_markup_are_shown_as_text_and_do_nothing(browser, tmp_path):
+def test_names_that_are_markup_are_shown_as_text_and_do_nothing(browser, tmp_path, make):
     name = "</script><img src=x onerror=alert(1)><b>bold</b>"
     for method in ("source", "dualtta"):
         make(tmp_path, method, dataset=name, domains=(name, "b"), samples=80)
-    made = write_page(tmp_path / "page.html", contents_of(gather([tmp_path]), []))
+    made = write_page(tmp_path / "page.html", contents_of("names", read_results([tmp_path])[0], [], []))
     with Tab(browser, made.as_uri()) as tab:
         said = []
         tab.page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))

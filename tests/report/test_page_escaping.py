@@ -5,8 +5,6 @@ import re
 from pathlib import Path
 
 import pytest
-from made import make
-from opened import Elements, embedded, page_of
 
 from dualtta.report.markup import data, plain, tag
 from dualtta.report.page import plainly
@@ -16,19 +14,19 @@ HOSTILE = "</script><img src=x onerror=alert(1)>\"'&<!--"
 
 
 @pytest.fixture(scope="module")
-def demo() -> str:
+def demo(page_of) -> str:
     return page_of(RECORDS / "demo")
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory) -> str:
+def hostile(tmp_path_factory, make, page_of) -> str:
     out = tmp_path_factory.mktemp("hostile")
     for method, seed in (("source", 1), ("dualtta", 1), ("dualtta", 2), (HOSTILE, 1)):
         make(out, method, seed, dataset=HOSTILE, model=HOSTILE, domains=(HOSTILE, "b"), settings={"note": HOSTILE, HOSTILE: 1})
     return page_of(out)
 
 
-def test_names_that_are_markup_stay_text(hostile, demo):
+def test_names_that_are_markup_stay_text(hostile, demo, Elements):
     elements, clean = Elements(hostile), Elements(demo)
     assert not elements.unbalanced
     assert elements.all("img") == []
@@ -39,14 +37,14 @@ def test_names_that_are_markup_stay_text(hostile, demo):
     assert [early, *others] == [clean.scripts[0], *clean.scripts[2:]]
 
 
-def test_data_inside_a_script_can_neither_end_it_nor_open_a_comment(hostile):
+def test_data_inside_a_script_can_neither_end_it_nor_open_a_comment(hostile, embedded):
     found = embedded(hostile)  # that it can be read at all is half of the test
     assert any(run["cell"]["dataset"]["name"] == HOSTILE for run in found["runs"]["runs"].values())
     start = hostile.index('id="data">') + len('id="data">')
     assert "<" not in hostile[start : hostile.index("</script>", start)]
 
 
-def test_plotly_gets_no_tags_from_names(hostile):
+def test_plotly_gets_no_tags_from_names(hostile, embedded):
     def texts(value):
         if isinstance(value, str):
             yield value

@@ -7,23 +7,25 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from made_records import make_rows, write_plan, write_record
-from reported import DEMO, RECORDS, UNWELL, at, edit, one_cell, plan, said, tables_of
 
 from dualtta.bench.cell import Cell
-from dualtta.report.gather import gather
+from dualtta.records.frame import load_records
 from dualtta.report.render import common, notes_text, tex, to_csv, to_latex, to_markdown
 from dualtta.report.table import Row, Table, Value
 from dualtta.report.terminal import pieces, to_terminal
 
+RECORDS = Path(__file__).parents[1] / "recorded"
+DEMO, UNWELL = RECORDS / "demo", RECORDS / "unwell"
 
-def test_the_demo_as_text():
+
+def test_the_demo_as_text(tables_of):
     assert to_markdown(tables_of(DEMO)["results"]) == (RECORDS / "results.md").read_text()
 
 
-def test_every_setting_is_in_a_table(tmp_path):
+def test_every_setting_is_in_a_table(tmp_path, plan, tables_of, write_plan):
     cells = [
         Cell("colored_digits", "resnet_tiny", "mine", scenario="correlated", settings={"lr": 0.1, "depth": [1, 2]}),
         Cell("pacs", "resnet50", "tent", weights="pretrained"),  # no pair
@@ -40,14 +42,14 @@ def test_every_setting_is_in_a_table(tmp_path):
     assert [row.label for row in tables["results"].rows] == ["Tent", "mine"]
 
 
-def test_a_collapse_is_said(tmp_path):
+def test_a_collapse_is_said(tmp_path, at, edit, make_rows, one_cell, said, tables_of, write_record):
     folder = write_record(tmp_path, one_cell(), make_rows(0.5, 100, 4), ("a", "b", "c", "d"))
     edit(folder / "summary.json", collapsing=2)
     table = tables_of(tmp_path)["benchmarks"]
     assert "collapsed onto few classes in 1 of 1 seeds" in said(table, at(table, "Tent", "ColoredMNIST, avg"))
 
 
-def test_cost_counts_forwards_and_names_the_device():
+def test_cost_counts_forwards_and_names_the_device(tables_of):
     table = tables_of(DEMO)["cost"]
     row = next(row for row in table.rows if row.label == "DualTTA" and "digits_c" in row.values[0])
     assert row.values[1:3] == ("cpu", "3")
@@ -86,7 +88,7 @@ def test_latex_is_booktabs_with_the_best_in_bold_and_everything_escaped():
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no pdflatex here")
-def test_latex_compiles_and_no_table_is_wider_than_a_line(tmp_path):
+def test_latex_compiles_and_no_table_is_wider_than_a_line(tmp_path, tables_of):
     tables = [NASTY, replace(NASTY, name="broad", header=("method", HOSTILE * 3)), *tables_of(DEMO).values()]
     packages = "\\documentclass{article}\n\\usepackage{booktabs,amssymb,graphicx}\n"
     body = "\n".join(to_latex(table) + r"\clearpage" for table in tables)
@@ -108,7 +110,7 @@ def test_csv_has_a_line_a_value_in_full_precision():
     assert rows[1]["mean"] == ""
 
 
-def test_csv_of_the_demo_carries_the_same_numbers_as_the_table():
+def test_csv_of_the_demo_carries_the_same_numbers_as_the_table(at, said, tables_of):
     table = tables_of(DEMO)["results"]
     rows = list(csv.DictReader(io.StringIO(to_csv(table))))
     assert len(rows) == len(table.rows) * (len(table.header) - 1)
@@ -148,7 +150,7 @@ def test_the_terminal_shows_the_best_in_bold_and_the_papers_below():
     assert "\x1b[2J" not in text  # the hostile name does not clear the screen
 
 
-def test_a_wide_table_is_cut_for_a_narrow_terminal_and_no_value_is_broken():
+def test_a_wide_table_is_cut_for_a_narrow_terminal_and_no_value_is_broken(tables_of):
     from rich.console import Console
 
     table = tables_of(DEMO)["quadrants"]
@@ -215,7 +217,7 @@ def test_a_later_report_leaves_no_stale_table_and_nothing_else_is_touched(tmp_pa
     dualtta("report", str(tmp_path / "demo"), capsys=capsys)
     tables = tmp_path / "demo" / "report" / "tables"
     (tables / "mine.md").write_text("my own")
-    for record in gather([tmp_path / "demo"]).records:
+    for record in load_records(tmp_path / "demo").record:
         if record.cell["cell"]["dataset"]["name"] == "digits_c":
             shutil.rmtree(record.folder)
     dualtta("report", str(tmp_path / "demo"), "--formats", "md", capsys=capsys)

@@ -1,4 +1,4 @@
-"""What a report gathers: seeds, damaged and doubled records, and a word on everything that cannot be believed."""
+"""The frame of a report: seeds, damaged and doubled records, and a note on every record that is left out."""
 
 import json
 import shutil
@@ -7,31 +7,43 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_records import write_plan
-from reported import DEMO, LEVELS, UNWELL, at, edit, one_cell, plan, said, tables_of
 
 from dualtta.data.published import CORRUPTIONS
-from dualtta.report import contents_of, make_report, notes
-from dualtta.report.gather import gather
+from dualtta.records.frame import load_records
+from dualtta.report import contents_of, make_report, read_results
 from dualtta.report.page import page
-from dualtta.report.table import Row, Value
+from dualtta.report.table import Row, Value, fewer_seeds
 from dualtta.report.tables import build_tables
-from dualtta.report.values import fewer_seeds
+
+RECORDS = Path(__file__).parents[1] / "recorded"
+DEMO, UNWELL = RECORDS / "demo", RECORDS / "unwell"
+LEVELS = {
+    "source": 0.5,
+    "tent": 0.52,
+    "sar": 0.53,
+    "eata": 0.55,
+    "deyo": 0.6,
+    "dualtta": 0.63,
+    "deyo_dual": 0.61,
+    "eata_dual": 0.57,
+}
 
 
 def test_seeds_of_a_setting_are_one_value_and_tuning_is_apart():
-    collected = gather([DEMO])
-    assert len(collected.settings) == 8
-    assert {setting.seeds for setting in collected.settings} == {(2024, 2025, 2026)}
-    assert {seed for setting in collected.tuning for seed in setting.seeds} == {1999}
-    assert not collected.notes
-    assert notes(collected) == ["2 cells on seed 1999 chose settings; they are not reported"]
+    frame, notes = read_results([DEMO])
+    seeds = frame.groupby("setting").seed.agg(tuple)
+    assert len(seeds) == 8
+    assert set(seeds) == {(2024, 2025, 2026)}
+    records = load_records(DEMO)
+    assert set(records[records.stage == "tuning"].seed) == {1999}
+    assert not frame.notes
+    assert notes == ["2 cells on seed 1999 chose settings; they are not reported"]
 
 
-def test_means_and_deviations_follow_from_the_rows():
+def test_means_and_deviations_follow_from_the_rows(at, said, tables_of):
     table = tables_of(DEMO)["colored-digits-resnet-tiny-mild"]
-    setting = next(s for s in gather([DEMO]).settings if (s.dataset, s.method) == ("colored_digits", "dualtta"))
-    rows = [record.rows() for record in setting.records]
+    frame, _ = read_results([DEMO])
+    rows = [record.rows() for record in frame.query("dataset == 'colored_digits' and method == 'dualtta'").record]
     right = [row["prediction"] == row["label"] for row in rows]
     worst = [min(r[row["group"] == g].mean() for g in range(4)) for r, row in zip(right, rows, strict=True)]
     accuracy, group = at(table, "DualTTA, lr 0.008", "accuracy"), at(table, "DualTTA, lr 0.008", "worst group")
@@ -42,7 +54,7 @@ def test_means_and_deviations_follow_from_the_rows():
     assert said(table, accuracy) == "a subset: at most 240 samples of a domain"
 
 
-def test_rows_on_fewer_seeds_than_others_are_named_below_every_table(tmp_path):
+def test_rows_on_fewer_seeds_than_others_are_named_below_every_table(tmp_path, plan, tables_of, write_plan):
     cells = plan("benchmarks", datasets=("colored_mnist",), methods=("tent", "dualtta"), seeds=(1, 2, 3))
     write_plan(tmp_path, [cell for cell in cells if (cell.method, cell.seed) != ("tent", 3)], LEVELS)
     write_plan(tmp_path, plan("ablation-filters", datasets=("colored_mnist",), seeds=(1,)), LEVELS)
@@ -51,7 +63,7 @@ def test_rows_on_fewer_seeds_than_others_are_named_below_every_table(tmp_path):
     assert "on fewer seeds than 3: ColoredMNIST ✗ ✓ (1), ColoredMNIST ✓ ✗ (1)" in tables["ablation-filters"].notes.values()
 
 
-def test_one_seed_has_no_deviation(tmp_path):
+def test_one_seed_has_no_deviation(tmp_path, at, plan, tables_of, write_plan):
     write_plan(tmp_path, plan("benchmarks", datasets=("colored_mnist",), methods=("tent",), seeds=(5,)), LEVELS)
     value = at(tables_of(tmp_path)["benchmarks"], "Tent", "ColoredMNIST, avg")
     assert value.deviation is None
@@ -59,13 +71,17 @@ def test_one_seed_has_no_deviation(tmp_path):
 
 
 def test_cells_without_a_result_are_named_with_the_reason():
-    collected = gather([DEMO, UNWELL])
-    assert len(collected.settings) == 8
-    assert len(collected.notes) == 3
-    text = "\n".join(collected.notes)
+    frame, _ = read_results([DEMO, UNWELL])
+    assert frame.setting.nunique() == 8
+    assert len(frame.notes) == 3
+    text = "\n".join(frame.notes)
     assert "has no result: it was not finished" in text
     assert "has no result: ValueError: the model has no layer 'nowhere'" in text
     assert "it has format 0; this version of dualtta reads format 1" in text
+
+
+def edit(path: Path, **changes) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
 def edit_rows(cell: Path, change) -> None:
@@ -133,14 +149,13 @@ DAMAGE = {
 
 @pytest.fixture(scope="module")
 def undamaged():
-    return gather([DEMO])
+    return read_results([DEMO])[0]
 
 
 @pytest.fixture(scope="module")
 def victim(undamaged):
     """The record that the tests damage."""
-    settings = undamaged.settings
-    return next(s for s in settings if (s.dataset, s.method) == ("colored_digits", "dualtta")).records[0].folder.name
+    return undamaged.query("dataset == 'colored_digits' and method == 'dualtta'").key.iloc[0]
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
@@ -148,13 +163,13 @@ def test_a_damaged_record_is_left_out_and_named_and_all_others_stay(damage, unda
     shutil.copytree(DEMO, tmp_path / "demo")
     harm, says = DAMAGE[damage]
     harm(tmp_path / "demo" / "cells" / victim)
-    collected = gather([tmp_path / "demo"])
-    assert len(collected.records) == len(undamaged.records) - 1
-    assert [note for note in collected.notes if victim in note and says in note], collected.notes
-    assert len(collected.notes) == 1
+    frame, _ = read_results([tmp_path / "demo"])
+    assert len(frame) == len(undamaged) - 1
+    assert [note for note in frame.notes if victim in note and says in note], frame.notes
+    assert len(frame.notes) == 1
 
 
-def test_a_report_names_the_record_that_is_left_out_and_compares_the_others(victim, tmp_path):
+def test_a_report_names_the_record_that_is_left_out_and_compares_the_others(victim, tmp_path, at):
     shutil.copytree(DEMO, tmp_path / "demo")
     (tmp_path / "demo" / "cells" / victim / "rows.npz").unlink()
     report = make_report([tmp_path / "demo"], formats=())
@@ -165,46 +180,46 @@ def test_a_report_names_the_record_that_is_left_out_and_compares_the_others(vict
     assert not any(value.best for row in table.rows for value in row.values)  # two seeds against three
 
 
-def test_a_record_that_holds_something_strange_costs_no_other_its_place_in_the_report(tmp_path):
+def test_a_record_that_holds_something_strange_leaves_all_others_in_the_report(tmp_path):
     shutil.copytree(DEMO, tmp_path / "demo")
-    strange, huge, deep = [record.folder for record in gather([tmp_path / "demo"]).records][:3]
+    strange, huge, deep = [record.folder for record in read_results([tmp_path / "demo"])[0].record][:3]
     edit(strange / "cell.json", provenance="none", title=["a"], data=3, threads={})
     edit(huge / "done", peak_memory_mb=10**400, seconds=-(10**400))
     (deep / "cell.json").write_text("[" * 100_000)
-    collected = gather([tmp_path / "demo"])
-    assert len(collected.records) == 23
-    (note,) = collected.notes
+    frame, notes = read_results([tmp_path / "demo"])
+    assert len(frame) == 23
+    (note,) = frame.notes
     assert deep.name in note
-    assert strange.name in page(contents_of(collected, build_tables(collected)))
+    assert strange.name in page(contents_of("demo", frame, build_tables(frame), notes))
 
 
 def test_a_folder_of_failures_gives_a_report_that_says_so():
-    report_notes = notes(gather([UNWELL]))
-    assert len(report_notes) == 4
-    assert report_notes[-1] == "no record holds a result: there is nothing to show"
-    assert build_tables(gather([UNWELL])) == []
+    frame, notes = read_results([UNWELL])
+    assert len(notes) == 4
+    assert notes[-1] == "no record holds a result: there is nothing to show"
+    assert build_tables(frame) == []
 
 
 def test_no_folder_and_no_records_are_one_line(tmp_path):
     with pytest.raises(ValueError, match=r"there is no folder .*nowhere: name one that `dualtta run` wrote"):
-        gather([tmp_path / "nowhere"])
+        load_records([tmp_path / "nowhere"])
     with pytest.raises(ValueError, match="holds no records: name a folder with cells in it"):
-        gather([tmp_path])
+        load_records([tmp_path])
 
 
 def test_a_folder_of_result_folders_is_read_whole(tmp_path):
     shutil.copytree(DEMO, tmp_path / "demo")
-    assert len(gather([tmp_path]).settings) == 8
+    assert read_results([tmp_path])[0].setting.nunique() == 8
 
 
 def test_a_record_in_two_folders_is_counted_once_and_named(tmp_path):
     shutil.copytree(DEMO, tmp_path / "copy")
-    collected = gather([DEMO, tmp_path / "copy"])
-    assert len(collected.records) == 24
-    assert collected.notes == (f"26 records of {tmp_path / 'copy'} are also in {DEMO}: they are counted once",)
+    frame, _ = read_results([DEMO, tmp_path / "copy"])
+    assert len(frame) == 24
+    assert frame.notes == (f"26 records of {tmp_path / 'copy'} are also in {DEMO}: they are counted once",)
 
 
-def test_other_results_of_the_same_cell_stay_apart_by_their_folder(tmp_path):
+def test_other_results_of_the_same_cell_stay_apart_by_their_folder(tmp_path, one_cell, tables_of, write_plan):
     for name, accuracy in (("old", 0.5), ("new", 0.6)):
         write_plan(tmp_path / name, [one_cell()], lambda cell, accuracy=accuracy: accuracy)
     labels = [row.label for row in tables_of(tmp_path / "old", tmp_path / "new")["benchmarks"].rows]
@@ -212,7 +227,7 @@ def test_other_results_of_the_same_cell_stay_apart_by_their_folder(tmp_path):
     assert "Tent, in new" in labels
 
 
-def test_seeds_on_other_sample_counts_are_never_averaged(tmp_path):
+def test_seeds_on_other_sample_counts_are_never_averaged(tmp_path, at, one_cell, tables_of, write_plan):
     for seed, samples in ((1, 100), (2, 100), (3, 90)):
         write_plan(tmp_path, [one_cell(seed=seed)], LEVELS, samples)
     table = tables_of(tmp_path)["benchmarks"]
@@ -231,7 +246,9 @@ def test_seeds_on_other_sample_counts_are_never_averaged(tmp_path):
         ({"model": {"card": {"weights": {"sha256": "f00"}}, "weights_hash": ""}}, "different source weights"),
     ],
 )
-def test_what_seeds_differ_in_though_nobody_chose_it_is_marked(about, says, tmp_path):
+def test_what_seeds_differ_in_though_it_was_not_chosen_is_marked(
+    about, says, tmp_path, at, one_cell, said, tables_of, write_plan
+):
     write_plan(tmp_path, [one_cell()], LEVELS)
     write_plan(tmp_path, [one_cell(seed=2)], LEVELS, **about)
     table = tables_of(tmp_path)["benchmarks"]
@@ -240,7 +257,7 @@ def test_what_seeds_differ_in_though_nobody_chose_it_is_marked(about, says, tmp_
     assert says in said(table, value)
 
 
-def test_other_weights_are_another_row(tmp_path):
+def test_other_weights_are_another_row(tmp_path, at, plan, said, tables_of, write_plan):
     cells = [replace(c, weights="a.pt") for c in plan("imagenet-c", methods=("tent",), seeds=(1,), backbone="resnet50")]
     write_plan(tmp_path, [replace(cell, weights_hash="aaaa") for cell in cells], LEVELS)
     write_plan(tmp_path, [replace(cell, weights_hash="bbbb", seed=2) for cell in cells], LEVELS)
@@ -250,7 +267,7 @@ def test_other_weights_are_another_row(tmp_path):
     assert "other weights than the published ones (a file, sha256 aaaa)" in said(tables["imagenet-c-resnet50"], both[0])
 
 
-def test_passes_over_the_same_images_are_said_in_words_and_in_the_command(tmp_path):
+def test_passes_over_the_same_images_are_said_in_words_and_in_the_command(tmp_path, at, plan, said, tables_of, write_plan):
     cells = plan("benchmarks", datasets=("colored_mnist",), methods=("tent", "dualtta"), seeds=(1,), repeats=4)
     write_plan(tmp_path, cells, LEVELS)
     table = tables_of(tmp_path)["benchmarks"]
@@ -258,7 +275,7 @@ def test_passes_over_the_same_images_are_said_in_words_and_in_the_command(tmp_pa
     assert "--repeats 4" in table.command
 
 
-def test_many_places_stand_below_each_other_and_few_side_by_side(tmp_path):
+def test_many_tasks_stand_below_each_other_and_few_side_by_side(tmp_path, plan, tables_of, write_plan):
     cells = plan("cifar10-c", methods=("tent", "dualtta"), seeds=(1,))
     write_plan(tmp_path, cells, LEVELS)
     table = tables_of(tmp_path)["results"]

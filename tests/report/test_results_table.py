@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from made_records import baselines, make_rows, write, write_record
 
 from dualtta.bench.benchmarks import Options, Setup
 from dualtta.bench.cell import Cell
@@ -12,17 +11,17 @@ from dualtta.report.overview import BEGIN, END, put_into
 
 
 @pytest.fixture
-def folder(tmp_path) -> Path:
+def folder(tmp_path, baselines, write_run) -> Path:
     baselines(tmp_path / "whole")
-    write(tmp_path / "whole", "dualtta", 0.55, lam=0.5)
+    write_run(tmp_path / "whole", "dualtta", 0.55, lam=0.5)
     return tmp_path / "whole"
 
 
 # the table
 
 
-def test_the_table_has_benchmarks_below_and_methods_beside_each_other(folder, capsys):
-    write(folder, "tent", 0.9, "snow")  # a cell that the others lack
+def test_the_table_has_benchmarks_below_and_methods_beside_each_other(folder, capsys, write_run):
+    write_run(folder, "tent", 0.9, "snow")  # a cell that the others lack
     assert main(["results", str(folder)]) == 0
     lines = capsys.readouterr().out.splitlines()
     shown = dict(zip(lines[0].split(" | "), lines[2].split(" | "), strict=True))
@@ -45,7 +44,7 @@ def test_the_table_goes_between_its_marks(folder, tmp_path, capsys):
     assert page.read_text() == "# A\n"
 
 
-def test_the_table_stands_beside_the_papers_numbers_where_it_is_the_same(tmp_path, capsys):
+def test_the_table_stands_beside_the_papers_numbers_where_it_is_the_same(tmp_path, capsys, make_rows, write_record):
     for seed in (1, 2):
         setup = Setup("colored_mnist", 2, "resnet18", {"split": "test"}, {})
         cell: Cell = setup.cells(["source"], Options(seeds=(seed,)))[0]
@@ -54,10 +53,10 @@ def test_the_table_stands_beside_the_papers_numbers_where_it_is_the_same(tmp_pat
     assert "(63.5 / 20.1)" in capsys.readouterr().out
 
 
-def test_the_table_is_over_the_seeds_that_all_methods_have(tmp_path, capsys):
-    write(tmp_path, "source", 0.9, seeds=(1,))
-    write(tmp_path, "source", 0.4, seeds=(2, 3))
-    write(tmp_path, "norm", 0.5, seeds=(2, 3))
+def test_the_table_is_over_the_seeds_that_all_methods_have(tmp_path, capsys, write_run):
+    write_run(tmp_path, "source", 0.9, seeds=(1,))
+    write_run(tmp_path, "source", 0.4, seeds=(2, 3))
+    write_run(tmp_path, "norm", 0.5, seeds=(2, 3))
     assert main(["results", str(tmp_path)]) == 0
     assert "| 40.0 | **50.0** | 1,000, 2 seeds |" in capsys.readouterr().out
 

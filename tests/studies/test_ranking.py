@@ -1,20 +1,25 @@
 """`python -m studies study --rank`: the order of variants."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
-from made_records import make_rows, write_record
 
 from dualtta.bench.benchmarks import Options, Setup
-from dualtta.report.gather import gather
+from dualtta.report import read_results
 from studies.commands import main
 from studies.ranking import ranking
 
 SAFE = "dualtta_safe"
 
 
-def write(out, method, right, corruption="contrast", scenario="mild", **settings):
+@pytest.fixture(scope="session")
+def write(make_rows, write_record):
+    return partial(_write, make_rows, write_record)
+
+
+def _write(make_rows, write_record, out, method, right, corruption="contrast", scenario="mild", **settings):
     """One record; `right` says which of 1,600 samples are."""
     setup = Setup("imagenet_c", 1000, "resnet50_v1", {"corruptions": [corruption], "severities": [5]}, {}, scenario=scenario)
     (cell,) = setup.cells([method], Options(seeds=(2024,)), **settings)
@@ -28,7 +33,7 @@ def first(share):
 
 
 @pytest.fixture
-def records(tmp_path):
+def records(tmp_path, write):
     """Two benchmarks. The sum gains most and falls below batch statistics at the end of one stream; the mean gains a little."""
     for scenario in ("mild", "imbalanced"):
         write(tmp_path, "source", first(0.4), scenario=scenario)
@@ -42,7 +47,7 @@ def records(tmp_path):
 
 
 def test_a_harmless_variant_comes_before_one_that_gains_more(records):
-    ranks = ranking(gather([records]).settings, SAFE)
+    ranks = ranking(read_results([records])[0], SAFE)
     assert [rank.settings for rank in ranks] == [{"reduction": "mean"}, {}, {"reduction": "sum"}]
     assert [len(rank.harmed) for rank in ranks] == [0, 0, 1]
     assert "mild" in ranks[2].harmed[0]
@@ -51,12 +56,12 @@ def test_a_harmless_variant_comes_before_one_that_gains_more(records):
     assert {rank.cells for rank in ranks} == {2}
 
 
-def test_only_cells_that_all_have_count(records):
+def test_only_cells_that_all_have_count(records, write):
     write(records, SAFE, first(0.0), corruption="pixelate", reduction="mean")
-    assert {rank.cells for rank in ranking(gather([records]).settings, SAFE)} == {2}
+    assert {rank.cells for rank in ranking(read_results([records])[0], SAFE)} == {2}
 
 
-def test_benchmarks_weigh_the_same_however_many_cells_they_have(records):
+def test_benchmarks_weigh_the_same_however_many_cells_they_have(records, write):
     for method, share, settings in (
         ("source", 0.4, {}),
         ("norm", 0.5, {}),
@@ -66,7 +71,7 @@ def test_benchmarks_weigh_the_same_however_many_cells_they_have(records):
         (SAFE, 0.55, {"reduction": "sum"}),
     ):
         write(records, method, first(share), corruption="pixelate", **settings)
-    mean = ranking(gather([records]).settings, SAFE)[0]
+    mean = ranking(read_results([records])[0], SAFE)[0]
     assert mean.gain == pytest.approx((2.0 + (2.0 + 6.0) / 2) / 2)
 
 
@@ -81,11 +86,11 @@ def test_the_table_and_its_json(records, capsys):
     assert json.loads(capsys.readouterr().out)[0]["gain"] == pytest.approx(2.0)
 
 
-def test_nothing_is_chosen_on_what_is_held_out(records):
+def test_nothing_is_chosen_on_what_is_held_out(records, write):
     for method, share, settings in (("source", 0.4, {}), ("norm", 0.5, {}), (SAFE, 0.5, {}), (SAFE, 0.9, {"reduction": "sum"})):
         write(records, method, first(share), corruption="fog", **settings)
     write(records, SAFE, first(0.1), corruption="fog", reduction="mean")
-    assert {rank.cells for rank in ranking(gather([records]).settings, SAFE)} == {2}
+    assert {rank.cells for rank in ranking(read_results([records])[0], SAFE)} == {2}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +101,7 @@ def test_what_cannot_be_ranked_is_said(records, method, says, capsys):
     assert says in capsys.readouterr().err
 
 
-def test_what_there_is_nothing_to_compare_with_is_said(records, tmp_path, capsys):
+def test_what_there_is_nothing_to_compare_with_is_said(records, tmp_path, capsys, write):
     assert main(["study", str(records), "--rank", "tent"]) == 2
     assert "there is no record of tent at its own settings" in capsys.readouterr().err
     write(tmp_path / "lone", SAFE, first(0.5))

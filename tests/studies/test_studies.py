@@ -6,14 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from made_records import baselines, write
 
 from dualtta.bench.benchmarks import Options
 from dualtta.bench.experiments import EXPERIMENTS
 from dualtta.methods import make_method, settings
 from dualtta.paper.experiments import imagenet_c
 from dualtta.records.reading import read_all
-from dualtta.report.gather import gather
+from dualtta.report import read_results
 from dualtta.report.matching import parse_side
 from studies.ablations import CHANGES, MINUS, REMEDIES
 from studies.acceptance import accept
@@ -225,12 +224,12 @@ def test_the_command_runs_a_study_on_the_embedded_digits_and_marks_passes(tmp_pa
 
 
 def judge(out: Path, candidate="dual_variant"):
-    return accept(gather([out]).records, parse_side(f"{out}:{candidate}"))
+    return accept(read_results([out])[0], parse_side(f"{out}:{candidate}"))
 
 
-def test_a_candidate_that_is_better_everywhere_is_accepted(tmp_path):
+def test_a_candidate_that_is_better_everywhere_is_accepted(tmp_path, baselines, write_run):
     baselines(tmp_path)
-    write(tmp_path, "dual_variant", 0.53)
+    write_run(tmp_path, "dual_variant", 0.53)
     found = judge(tmp_path)
     assert (found.safe, found.better) == (True, True)
     assert [(cell.floor, cell.difference[0]) for cell in found.cells] == [
@@ -242,9 +241,9 @@ def test_a_candidate_that_is_better_everywhere_is_accepted(tmp_path):
     assert bench.difference[0] == pytest.approx(3)
 
 
-def test_harm_against_batch_statistics_is_harm(tmp_path):
+def test_harm_against_batch_statistics_is_harm(tmp_path, baselines, write_run):
     baselines(tmp_path, norm=0.6)
-    write(tmp_path, "dual_variant", 0.53)
+    write_run(tmp_path, "dual_variant", 0.53)
     found = judge(tmp_path)
     assert (found.safe, found.better) == (False, False)
     assert [cell.floor for cell in found.cells if not cell.harmless] == ["norm"]
@@ -252,20 +251,20 @@ def test_harm_against_batch_statistics_is_harm(tmp_path):
 
 @pytest.mark.parametrize("method", ["norm", "eata"])
 @pytest.mark.parametrize("later", [False, True])
-def test_a_baseline_by_other_statistics_is_no_baseline(tmp_path, method, later):
+def test_a_baseline_by_other_statistics_is_no_baseline(tmp_path, method, later, baselines, write_run):
     if not later:
-        write(tmp_path, method, 0.9, statistics=0.3)
+        write_run(tmp_path, method, 0.9, statistics=0.3)
     baselines(tmp_path)
     if later:
-        write(tmp_path, method, 0.9, statistics=0.3)
-    write(tmp_path, "dual_variant", 0.53)
+        write_run(tmp_path, method, 0.9, statistics=0.3)
+    write_run(tmp_path, "dual_variant", 0.53)
     found = judge(tmp_path)
     assert (found.safe, found.better) == (True, True)
 
 
-def test_other_statistics_can_be_the_candidate(tmp_path):
+def test_other_statistics_can_be_the_candidate(tmp_path, baselines, write_run):
     baselines(tmp_path)
-    write(tmp_path, "norm", 0.53, statistics=0.3)
+    write_run(tmp_path, "norm", 0.53, statistics=0.3)
     found = judge(tmp_path, "norm,statistics=0.3")
     assert [(cell.floor, cell.difference[0]) for cell in found.cells] == [
         ("source", pytest.approx(13)),
@@ -275,36 +274,36 @@ def test_other_statistics_can_be_the_candidate(tmp_path):
     assert [(cell.floor, cell.difference[0]) for cell in plain.cells] == [("source", pytest.approx(5))]
 
 
-def test_a_gain_on_average_hides_no_harm_on_one_cell(tmp_path):
+def test_a_gain_on_average_hides_no_harm_on_one_cell(tmp_path, baselines, write_run):
     for corruption in ("fog", "snow"):
         baselines(tmp_path, corruption)
-    write(tmp_path, "dual_variant", 0.8, "fog")
-    write(tmp_path, "dual_variant", 0.3, "snow")
+    write_run(tmp_path, "dual_variant", 0.8, "fog")
+    write_run(tmp_path, "dual_variant", 0.3, "snow")
     found = judge(tmp_path)
     assert (found.safe, found.better) == (False, True)
     assert {cell.where.split(",")[0] for cell in found.cells if not cell.harmless} == {"imagenet_c snow"}
 
 
-def test_less_than_a_point_is_not_better_but_safe(tmp_path):
+def test_less_than_a_point_is_not_better_but_safe(tmp_path, baselines, write_run):
     baselines(tmp_path)
-    write(tmp_path, "dual_variant", 0.505)
+    write_run(tmp_path, "dual_variant", 0.505)
     found = judge(tmp_path)
     assert (found.safe, found.better) == (True, False)
 
 
-def test_tuning_cells_count_for_nothing(tmp_path):
+def test_tuning_cells_count_for_nothing(tmp_path, baselines, write_run):
     baselines(tmp_path)
-    write(tmp_path, "dual_variant", 0.53)
-    write(tmp_path, "dual_variant", 0.01, "contrast")
+    write_run(tmp_path, "dual_variant", 0.53)
+    write_run(tmp_path, "dual_variant", 0.01, "contrast")
     found = judge(tmp_path)
     assert (found.safe, found.left_out) == (True, 2)
     with pytest.raises(ValueError, match=r"no record of .*tent,lr=9 on a held-out cell"):
         judge(tmp_path, "tent,lr=9")
 
 
-def test_a_baseline_at_the_papers_rate_is_not_at_its_own_settings(tmp_path):
+def test_a_baseline_at_the_papers_rate_is_not_at_its_own_settings(tmp_path, baselines, write_run):
     baselines(tmp_path)
-    write(tmp_path, "dual_variant", 0.53)
+    write_run(tmp_path, "dual_variant", 0.53)
     for folder in (tmp_path / "cells").iterdir():
         about = json.loads((folder / "cell.json").read_text())
         if about["cell"]["method"]["name"] == "sar":
@@ -315,19 +314,19 @@ def test_a_baseline_at_the_papers_rate_is_not_at_its_own_settings(tmp_path):
     assert found.missing == ("imagenet_c fog, severity 5, resnet50_v1, mild: no record of sar at its own settings, seed 1, 2",)
 
 
-def test_two_candidates_have_to_be_told_apart(tmp_path):
+def test_two_candidates_have_to_be_told_apart(tmp_path, baselines, write_run):
     baselines(tmp_path)
-    write(tmp_path, "dual_variant", 0.53, marginal=1.0)
-    write(tmp_path, "dual_variant", 0.2, marginal=2.0)
+    write_run(tmp_path, "dual_variant", 0.53, marginal=1.0)
+    write_run(tmp_path, "dual_variant", 0.2, marginal=2.0)
     with pytest.raises(ValueError, match="say which with --candidate"):
         judge(tmp_path)
     assert judge(tmp_path, "dual_variant,marginal=1").safe
     assert not judge(tmp_path, "dual_variant,marginal=2").safe
 
 
-def test_the_command_prints_the_verdict_and_its_exit_code_is_the_verdict(tmp_path, capsys):
+def test_the_command_prints_the_verdict_and_its_exit_code_is_the_verdict(tmp_path, capsys, baselines, write_run):
     baselines(tmp_path)
-    write(tmp_path, "dualtta_safe", 0.53)
+    write_run(tmp_path, "dualtta_safe", 0.53)
     assert main(["accept", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "safe (no interval wholly below -0.5): yes; 0 of 2 comparisons show harm" in said

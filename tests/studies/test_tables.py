@@ -1,18 +1,18 @@
 """`python -m studies study`: tables of variants on the same cells."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from made_records import make_rows, write, write_record
 
 from dualtta.bench.benchmarks import Options, Setup
 from dualtta.train import make_source
 from studies.commands import main
 
 
-def test_source_models_of_other_seeds_are_studied_apart(tmp_path, capsys):
+def test_source_models_of_other_seeds_are_studied_apart(tmp_path, capsys, make_rows, write_record):
     for seed, accuracy in ((0, 0.5), (1, 0.8)):
         source = make_source("colored_mnist", seed=seed)
         setup = Setup("colored_mnist", 2, "resnet18", {"split": "test"}, {}, source)
@@ -25,7 +25,12 @@ def test_source_models_of_other_seeds_are_studied_apart(tmp_path, capsys):
     }
 
 
-def two_passes(out: Path, method: str, first: float, last: float, **settings) -> None:
+@pytest.fixture(scope="session")
+def two_passes(make_rows, write_record):
+    return partial(_two_passes, make_rows, write_record)
+
+
+def _two_passes(make_rows, write_record, out: Path, method: str, first: float, last: float, **settings) -> None:
     setup = Setup("imagenet_c", 1000, "resnet50_v1", {"corruptions": ["contrast"], "severities": [5]}, {"repeats": 2})
     cell = setup.cells([method], Options(seeds=(1,)), **settings)[0]
     rows = make_rows(0.5, 200, seed=0)
@@ -35,7 +40,7 @@ def two_passes(out: Path, method: str, first: float, last: float, **settings) ->
     write_record(out, cell, {**rows, "prediction": np.where(right, rows["label"], 1 - rows["label"])})
 
 
-def test_a_study_shows_passes_differences_and_what_was_right(tmp_path, capsys):
+def test_a_study_shows_passes_differences_and_what_was_right(tmp_path, capsys, two_passes):
     two_passes(tmp_path, "source", 0.5, 0.5)
     two_passes(tmp_path, "dual_variant", 0.6, 0.1, breaks_by="flip")
     assert main(["study", str(tmp_path), "--json"]) == 0
@@ -53,7 +58,7 @@ def test_a_study_shows_passes_differences_and_what_was_right(tmp_path, capsys):
     assert "| dual_variant, breaks_by flip | 35.0 | 60.0 | 10.0 | -15.0 (" in capsys.readouterr().out
 
 
-def test_a_study_shows_how_a_stream_of_one_pass_begins_and_ends(tmp_path, capsys):
+def test_a_study_shows_how_a_stream_of_one_pass_begins_and_ends(tmp_path, capsys, make_rows, write_record):
     rows, at = make_rows(0.5, 80), np.arange(80)
     right = (at < 10) | (at % 2 == 0) & (at < 70)  # the first ten, half of the middle, none of the last ten
     rows |= {"prediction": np.where(right, rows["label"], 1 - rows["label"])}
@@ -64,12 +69,12 @@ def test_a_study_shows_how_a_stream_of_one_pass_begins_and_ends(tmp_path, capsys
     assert (line["first"], line["last"], line["accuracy"]) == pytest.approx((1.0, 0.0, 0.5))
 
 
-def test_a_study_takes_the_cells_that_all_variants_have(tmp_path, capsys):
+def test_a_study_takes_the_cells_that_all_variants_have(tmp_path, capsys, write_run, two_passes):
     two_passes(tmp_path, "source", 0.5, 0.5)
-    write(tmp_path, "tent", 0.9, "fog")
+    write_run(tmp_path, "tent", 0.9, "fog")
     assert main(["study", str(tmp_path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [len(one["lines"]) for one in found] == [1, 1]  # two passes and one are two tables
-    write(tmp_path, "source", 0.4, "snow")
+    write_run(tmp_path, "source", 0.4, "snow")
     assert main(["study", str(tmp_path), "--json"]) == 0
     assert 0 in [one["cells"] for one in json.loads(capsys.readouterr().out)]

@@ -1,4 +1,4 @@
-"""Figures. Each file is one: `collect` turns comparisons into plain numbers, `draw` puts them on paper, `plot` on the page."""
+"""Figures, one a file: `collect` makes numbers of comparisons, `draw` is for matplotlib, `plot` for plotly on the page."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from typing import Any
 
 from dualtta.processes import run, stopping
 from dualtta.report.comparisons import Comparison
-from dualtta.report.figures import cost, domains, quadrants, reliability, sensitivity, stream, use
-from dualtta.report.figures.look import paper, save
+from dualtta.report.figures import cost, domains, quadrants, reliability, sample_use, sensitivity, stream
+from dualtta.report.figures.style import paper, save
 
-FEW = 4  # sheets: to draw as many takes no longer than to start a process
-MOST = 60  # processes: Windows waits for no more
+FEW = 4  # sheets: to draw so many takes no longer than to start a process
+MOST = 60  # processes: Windows supports no more
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class Kind:
     a_page: int  # panels on one sheet
 
 
-FILES: tuple[ModuleType, ...] = (use, quadrants, stream, domains, reliability, cost, sensitivity)
+FILES: tuple[ModuleType, ...] = (sample_use, quadrants, stream, domains, reliability, cost, sensitivity)
 
 
 def kinds(comparisons: Sequence[Comparison]) -> list[Kind]:
-    """Every kind of figure that these records have something to show for."""
+    """Every kind of figure that the records have numbers for."""
     plain = [sensitivity.without_grid(comparison) for comparison in comparisons]
     found = []
     for file in FILES:
@@ -45,7 +45,7 @@ def kinds(comparisons: Sequence[Comparison]) -> list[Kind]:
 def draw_all(
     found: Sequence[Kind], folder: Path, notice: Callable[[int], None] = lambda done: None, workers: int = 1
 ) -> list[Path]:
-    """Draw every sheet of every kind as PNG and SVG, in so many processes; `notice` hears how many sheets are done."""
+    """Draw every sheet of every kind as PNG and SVG, in so many processes; `notice` is called with how many sheets are done."""
     made: dict[str, list[Path]] = {}
 
     def done(drawn: tuple[str, list[Path]]) -> None:
@@ -58,14 +58,14 @@ def draw_all(
 
 
 def draw_sheet(folder: Path, name: str, draw: Callable[[Sequence[Any]], Any], panels: Sequence[Any]) -> tuple[str, list[Path]]:
-    if stopping():  # nobody waits for it any more
+    if stopping():  # the caller has given up
         return name, []
     with paper():
         return name, save(draw(panels), folder, name)
 
 
 def sheets(found: Sequence[Kind]) -> list[tuple[str, Callable[[Sequence[Any]], Any], tuple[Any, ...]]]:
-    """The files to be drawn: their stems, and the panels on each."""
+    """The files to draw: their stems, and the panels on each."""
     made = []
     for kind in found:
         cut = [kind.panels[i : i + kind.a_page] for i in range(0, len(kind.panels), kind.a_page)]

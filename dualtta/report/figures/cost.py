@@ -1,12 +1,14 @@
-"""Accuracy against cost: forwards a sample, which is arithmetic, and images a second, which is a machine's."""
+"""Accuracy against cost: forwards a sample, which is the same everywhere, and images a second, which depends on the machine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dualtta.report.comparisons import METRICS, Comparison, Spread
-from dualtta.report.cost import measured
-from dualtta.report.figures.look import headline, inks, sheet, wrap
+from dualtta.report.figures.style import headline, in_panel, sheet, wrap
+from dualtta.report.methods import Style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,6 +27,7 @@ MANY = 12
 class Dot:
     label: str
     method: str
+    style: Style
     accuracy: Spread
     forwards: float  # a sample
     speed: Spread | None  # images a second
@@ -44,34 +47,27 @@ def collect(comparisons: Sequence[Comparison]) -> list[Cost]:
         dots = []
         for entry in comparison.entries[-MANY:]:
             accuracy = entry.over_seeds(comparison.metric)
-            forwards = [run.summary.get("forwards") for run in entry.runs]
-            speeds = [measured(run.cost, "images_per_second") for run in entry.runs]
-            if accuracy is None or None in forwards:
+            if accuracy is None:
                 continue
-            each = [
-                count / run.summary["samples"] for count, run in zip(forwards, entry.runs, strict=True) if count is not None
-            ]
-            known = [speed for speed in speeds if speed]
-            speed = Spread.of(known) if known and len(known) == len(speeds) else None
-            dots.append(Dot(entry.label, entry.method, accuracy, sum(each) / len(each), speed))
+            forwards = float(np.mean([run.forwards / run.samples for run in entry.runs]))
+            speed = entry.over_seeds("images_per_second") if all(entry.each("images_per_second")) else None
+            dots.append(Dot(entry.label, entry.method, entry.style, accuracy, forwards, speed))
         if len(dots) > 1:
-            machines = sorted({_machine(run.cell, run.cost) for entry in comparison.entries for run in entry.runs})
+            machines = sorted({_machine(run) for run in comparison.runs})
             detail = f"{comparison.detail}; on {' and on '.join(machines)}"
             made.append(Cost(comparison.title, detail, METRICS[comparison.metric], tuple(dots)))
     return made
 
 
-def _machine(cell: dict[str, Any], cost: dict[str, Any]) -> str:
-    provenance = cell.get("provenance")
-    machine = provenance.get("machine") if isinstance(provenance, dict) else None
-    machine = machine if isinstance(machine, dict) else {}
-    if str(cost.get("device", "")).startswith("cuda") and machine.get("gpu"):
+def _machine(run: Any) -> str:
+    machine = run.machine if isinstance(run.machine, dict) else {}
+    if str(run.device).startswith("cuda") and machine.get("gpu"):
         return str(machine["gpu"])
-    return f"{cell.get('threads', 1)} thread of a {machine.get('processor', 'CPU')} CPU"
+    return f"{run.threads or 1} thread of a {machine.get('processor', 'CPU')} CPU"
 
 
 def dodge(values: Sequence[float], step: float = 0.09) -> list[float]:
-    """How far to set dots aside that would lie on each other.
+    """How far to move dots sideways that would cover each other.
 
     >>> dodge([1.0, 1.0, 2.0], step=0.1)
     [-0.05, 0.05, 0.0]
@@ -84,9 +80,9 @@ def draw(panels: Sequence[Cost]) -> "Figure":
     figure, axes = sheet(len(panels), 2, 4.6, 3.7, sharey="row")
     for row, panel in enumerate(panels):
         left, right = axes[2 * row : 2 * row + 2]
-        looks, asides = inks(dot.method for dot in panel.dots), dodge([dot.forwards for dot in panel.dots])
-        for dot, look, aside in zip(panel.dots, looks, asides, strict=True):
-            style: dict[str, Any] = {"color": look.color, "marker": look.marker, "ms": 7, "ls": "none", "capsize": 2, "lw": 1}
+        styles, asides = in_panel(panel.dots), dodge([dot.forwards for dot in panel.dots])
+        for dot, of, aside in zip(panel.dots, styles, asides, strict=True):
+            style: dict[str, Any] = {"color": of.color, "marker": of.marker, "ms": 7, "ls": "none", "capsize": 2, "lw": 1}
             y, deviation = 100 * dot.accuracy.mean, 100 * (dot.accuracy.deviation or 0)
             left.errorbar(dot.forwards + aside, y, yerr=deviation, label=wrap(dot.label, 26, 3), **style)
             if dot.speed:
@@ -109,9 +105,9 @@ def draw(panels: Sequence[Cost]) -> "Figure":
 def plot(panel: Cost) -> dict[str, Any]:
     """For the page: forwards at the left, images a second at the right."""
     data = []
-    looks, asides = inks(dot.method for dot in panel.dots), dodge([dot.forwards for dot in panel.dots], 0.06)
-    for dot, look, aside in zip(panel.dots, looks, asides, strict=True):
-        bars = {"type": "data", "array": [100 * (dot.accuracy.deviation or 0)], "thickness": 1, "width": 3, "color": look.color}
+    styles, asides = in_panel(panel.dots), dodge([dot.forwards for dot in panel.dots], 0.06)
+    for dot, of, aside in zip(panel.dots, styles, asides, strict=True):
+        bars = {"type": "data", "array": [100 * (dot.accuracy.deviation or 0)], "thickness": 1, "width": 3, "color": of.color}
         common: dict[str, Any] = {
             "type": "scatter",
             "mode": "markers",
@@ -120,7 +116,7 @@ def plot(panel: Cost) -> dict[str, Any]:
             "y": [round(100 * dot.accuracy.mean, 2)],
             "error_y": bars,
             "customdata": [[dot.accuracy.text(), round(dot.forwards, 2)]],
-            "marker": {"color": look.color, "symbol": look.symbol, "size": 12, "line": {"width": 2, "color": look.color}},
+            "marker": {"color": of.color, "symbol": of.symbol, "size": 12, "line": {"width": 2, "color": of.color}},
         }
         named = "<extra>%{fullData.name}</extra>"
         forwards = "%{customdata[0]} % at %{customdata[1]} forwards a sample" + named

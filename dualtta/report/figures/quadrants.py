@@ -1,11 +1,11 @@
-"""Quadrants of (Diff_sa, Diff_sp): how many samples are in each and how many of them right (the paper's accuracy figure)."""
+"""Quadrants of (Diff_sa, Diff_sp): how many samples are in each, and how many of them are predicted correctly."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dualtta.report.comparisons import Comparison, Entry
-from dualtta.report.figures.look import SHARE, headline, sheet
+from dualtta.report.figures.style import SHARE, headline, sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,18 +45,18 @@ def collect(comparisons: Sequence[Comparison]) -> list[Quadrants]:
         _quadrants(comparison, entry)
         for comparison in comparisons
         for entry in comparison.entries
-        if all(run.summary.get("quadrants") for run in entry.runs)
+        if all(isinstance(run.quadrants, dict) for run in entry.runs)
     ]
 
 
 def _quadrants(comparison: Comparison, entry: Entry) -> Quadrants:
     corners = {}
     for name in NAMES:
-        parts = [run.summary["quadrants"][name] for run in entry.runs]
+        parts = [run.quadrants[name] for run in entry.runs]
         right = sum(round(part["count"] * (part["correct"] or 0)) for part in parts)
         corners[name] = Corner(sum(part["count"] for part in parts), right)
-    samples = sum(run.summary["samples"] for run in entry.runs)
-    method, seeds = entry.runs[0].cell["method"], len(entry.runs)
+    samples = entry.samples
+    method, seeds = entry.runs[0].hyperparameters, len(entry.runs)
     filters = [name for key, name in (("filter_sa", "altering"), ("filter_sp", "preserving")) if method.get(key) is False]
     off = f", without the {' and '.join(filters)} filter" if filters else ""
     force = f"{method.get('drop', 'absolute')} drops, τ_sa = {method['tau_sa']:g}, τ_sp = {method['tau_sp']:g}{off}"
@@ -79,7 +79,7 @@ def draw(panels: Sequence[Quadrants]) -> "Figure":
                 dark = corner.share is not None and corner.share > 0.6
                 head = NAMES[name]
                 ax.add_patch(_box(column, 1 - row, color))
-                share = "nobody" if corner.share is None else f"{100 * corner.share:.1f} % right"
+                share = "no sample" if corner.share is None else f"{100 * corner.share:.1f} % right"
                 text = "white" if dark else "#111111"
                 at = (column + 0.5, 1.5 - row)
                 ax.annotate(share, at, xytext=(0, 2), textcoords="offset points", ha="center", fontsize=11, color=text)
@@ -142,5 +142,5 @@ def plot(panel: Quadrants) -> dict[str, Any]:
 
 def _words(name: str, corner: Corner) -> str:
     head = f"<b>{NAMES[name]}</b><br>" if NAMES[name] else ""
-    share = "nobody" if corner.share is None else f"{100 * corner.share:.1f} % right"
+    share = "no sample" if corner.share is None else f"{100 * corner.share:.1f} % right"
     return f"{head}{share}<br>{corner.count:,}"

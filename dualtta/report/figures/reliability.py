@@ -1,4 +1,4 @@
-"""Reliability diagrams: how often a prediction of a given confidence is right."""
+"""Reliability diagrams: accuracy by confidence."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualtta.report.comparisons import Comparison, Spread
-from dualtta.report.digest import BINS
-from dualtta.report.figures.look import headline, ink, inks, sheet, wrap
+from dualtta.report.figures.style import headline, in_panel, sheet, wrap
+from dualtta.report.methods import Style
+from dualtta.report.outcomes import BINS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAME, TITLE = "reliability", "Reliability"
 CAPTION = (
-    "Accuracy of the predictions in each of 15 bins of confidence, all seeds together; on the diagonal, confidence is what it "
-    "says. A larger dot stands for more samples, a hollow one for fewer than 20. ECE, the expected calibration error, is the "
-    "mean over seeds."
+    "Accuracy of the predictions in each of 15 bins of confidence, all seeds together; on the diagonal, confidence equals "
+    "accuracy. A larger dot stands for more samples, a hollow one for fewer than 20. ECE, the expected calibration error, is "
+    "the mean over seeds."
 )
 A_PAGE = 1
 MANY = 12
-FEW = 20  # samples below which a bin says little
+FEW = 20  # samples: the accuracy of fewer is drawn hollow
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Curve:
 
     label: str
     method: str
+    style: Style
     confidence: tuple[float, ...]
     accuracy: tuple[float, ...]
     samples: tuple[int, ...]
@@ -51,7 +53,7 @@ def collect(comparisons: Sequence[Comparison]) -> list[Reliability]:
             bins = entry.pooled("reliability")
             count, confidence, hits = bins[bins[:, 0] > 0].T
             points = (tuple((confidence / count).tolist()), tuple((hits / count).tolist()), tuple(map(int, count)))
-            curves.append(Curve(entry.label, entry.method, *points, entry.over_seeds("calibration_error")))
+            curves.append(Curve(entry.label, entry.method, entry.style, *points, entry.over_seeds("calibration_error")))
         if curves:
             made.append(Reliability(comparison.title, comparison.detail, tuple(curves)))
     return made
@@ -62,15 +64,15 @@ def draw(panels: Sequence[Reliability]) -> "Figure":
     columns = min(5 if len(panel.curves) > 9 else 3 if len(panel.curves) in (3, 5, 6, 9) else 4, len(panel.curves))
     figure, axes = sheet(-(-len(panel.curves) // columns), columns, 2.9, 2.9, sharex=True, sharey=True)
     for number, (ax, curve) in enumerate(zip(axes, panel.curves, strict=False)):
-        look, share = ink(curve.method), np.array(curve.samples) / sum(curve.samples)
+        style, share = curve.style, np.array(curve.samples) / sum(curve.samples)
         ax.plot([0, 100], [0, 100], color="#aaaaaa", lw=1, ls="--")
         x, y = 100 * np.array(curve.confidence), 100 * np.array(curve.accuracy)
         ax.bar(x, 100 * share, width=100 / BINS * 0.55, color="#dddddd", zorder=0)
         ample = np.array(curve.samples) >= FEW
-        ax.plot(x[ample], y[ample], color=look.color, lw=1.6, ls=look.dash)
+        ax.plot(x[ample], y[ample], color=style.color, lw=1.6, ls=style.dash)
         whole: dict[str, Any] = {"zorder": 3, "clip_on": False}
-        ax.scatter(x[ample], y[ample], s=14 + 160 * share[ample], color=look.color, edgecolor="white", lw=0.6, **whole)
-        ax.scatter(x[~ample], y[~ample], s=12, facecolor="white", edgecolor=look.color, lw=0.8, **whole)
+        ax.scatter(x[ample], y[ample], s=14 + 160 * share[ample], color=style.color, edgecolor="white", lw=0.6, **whole)
+        ax.scatter(x[~ample], y[~ample], s=12, facecolor="white", edgecolor=style.color, lw=0.8, **whole)
         ax.set_xlim(0, 103)
         ax.set_ylim(0, 103)
         ax.set_xticks([0, 25, 50, 75, 100])
@@ -92,7 +94,7 @@ def plot(panel: Reliability) -> dict[str, Any]:
     """For the page: all methods in one diagram, to be switched on and off."""
     diagonal = {"type": "scatter", "x": [0, 100], "y": [0, 100], "mode": "lines", "showlegend": False, "hoverinfo": "skip"}
     data: list[dict[str, Any]] = [{**diagonal, "line": {"color": "#999", "dash": "dash", "width": 1}}]
-    for curve, look in zip(panel.curves, inks(curve.method for curve in panel.curves), strict=True):
+    for curve, style in zip(panel.curves, in_panel(panel.curves), strict=True):
         total = sum(curve.samples)
         error = "" if curve.error is None else f", ECE {curve.error.text()} %"
         data.append(
@@ -105,10 +107,10 @@ def plot(panel: Reliability) -> dict[str, Any]:
                 "customdata": list(curve.samples),
                 "hovertemplate": "confidence %{x:.1f} %, accuracy %{y:.1f} %, %{customdata} samples"
                 "<extra>%{fullData.name}</extra>",
-                "line": {"color": look.color, "dash": look.line, "width": 2},
+                "line": {"color": style.color, "dash": style.line, "width": 2},
                 "marker": {
                     "symbol": ["circle" if n >= FEW else "circle-open" for n in curve.samples],
-                    "color": look.color,
+                    "color": style.color,
                     "size": [round(5 + 16 * (n / total) ** 0.5, 1) for n in curve.samples],
                 },
             }

@@ -1,4 +1,4 @@
-"""How accuracy depends on the two thresholds, DeYO for reference: heat maps of the experiment `sensitivity`."""
+"""How accuracy depends on two settings of a method that were varied together: heat maps, beside the best other method."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -8,69 +8,104 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualtta.report.comparisons import METRICS, Comparison, Entry, Spread
-from dualtta.report.figures.look import headline, sheet
-from dualtta.report.labels import name
+from dualtta.report.figures.style import headline, sheet
+from dualtta.report.methods import registry
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NAME, TITLE = "sensitivity", "Sensitivity to the thresholds"
+NAME, TITLE = "sensitivity", "Sensitivity to two settings"
 CAPTION = (
-    "DualTTA under each pair of thresholds. Cells that are not above DeYO, the reference, are marked (a corner on paper, ▾ on "
-    "the page); pairs without a finished run are empty."
+    "A method under each pair of two settings. Cells that are not above the reference, the best other method on the same data, "
+    "are marked (a corner on paper, ▾ on the page); pairs without a finished run are empty."
 )
 A_PAGE = 4
-USUAL = (0.4, 0.7)  # the method's own thresholds
+FEWEST = 4  # pairs that make a grid
 
 
 @dataclass(frozen=True)
 class Heat:
     title: str
     detail: str
-    tau_sa: tuple[float, ...]
-    tau_sp: tuple[float, ...]
-    values: tuple[tuple[float | None, ...], ...]  # by tau_sp, then tau_sa
-    deyo: Spread | None
+    keys: tuple[str, str]
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    values: tuple[tuple[float | None, ...], ...]  # by y, then x
+    reference: Spread | None
+    reference_label: str
 
 
-def grid_of(comparison: Comparison) -> dict[tuple[float, float], Entry]:
-    """The entries of a comparison that are DualTTA at thresholds of their own; empty where they make no grid."""
-    at = {
-        (float(entry.settings["tau_sa"]), float(entry.settings["tau_sp"])): entry
-        for entry in comparison.entries
-        if entry.method == "dualtta" and {"tau_sa", "tau_sp"} <= set(entry.settings)
-    }
-    both = [len({pair[axis] for pair in at}) > 1 for axis in (0, 1)]
-    return at if all(both) and len(at) > 3 else {}
+@dataclass(frozen=True)
+class Grid:
+    """The entries of one method under pairs of two settings."""
+
+    keys: tuple[str, str]
+    at: dict[tuple[float, float], Entry]
+
+    @property
+    def default(self) -> Entry | None:
+        """The entry with the method's default of both settings."""
+        kind = registry().get(next(iter(self.at.values())).method)
+        fields = getattr(kind, "__dataclass_fields__", {})
+        if not all(key in fields for key in self.keys):
+            return None
+        return self.at.get((fields[self.keys[0]].default, fields[self.keys[1]].default))
+
+
+def grid_of(comparison: Comparison) -> Grid | None:
+    """The pairs of two numbers that one method was run under, where both vary and at least half of the grid is there."""
+    for method in dict.fromkeys(entry.method for entry in comparison.entries):
+        entries = [entry for entry in comparison.entries if entry.method == method]
+        numbers = [{k: v for k, v in entry.settings.items() if type(v) in (int, float)} for entry in entries]
+        varied = [key for key in sorted(set().union(*numbers)) if len({each[key] for each in numbers if key in each}) > 1]
+        if len(varied) != 2:
+            continue
+        keys = (varied[0], varied[1])
+        both = [(float(n[keys[0]]), float(n[keys[1]]), e) for n, e in zip(numbers, entries, strict=True) if {*keys} <= {*n}]
+        at = {(x, y): entry for x, y, entry in both}
+        size = len({x for x, _ in at}) * len({y for _, y in at})
+        if len(at) >= max(FEWEST, size / 2) and min(len({pair[axis] for pair in at}) for axis in (0, 1)) > 1:
+            return Grid(keys, at)
+    return None
 
 
 def without_grid(comparison: Comparison) -> Comparison:
-    """What the other figures show of a comparison with a grid of thresholds: the method's own pair alone."""
+    """What the other figures show of a comparison with a grid: the method's default alone."""
     grid = grid_of(comparison)
-    others = [entry for pair, entry in grid.items() if pair != USUAL]
+    if grid is None:
+        return comparison
+    default, members = grid.default, [id(entry) for entry in grid.at.values()]
     kept = tuple(
-        dataclasses.replace(entry, label=name(entry.method)) if entry is grid.get(USUAL) else entry
+        dataclasses.replace(entry, label=entry.about.title) if entry is default else entry
         for entry in comparison.entries
-        if entry not in others
+        if entry is default or id(entry) not in members
     )
-    return dataclasses.replace(comparison, entries=kept) if grid else comparison
+    return dataclasses.replace(comparison, entries=kept) if kept else comparison
 
 
 def collect(comparisons: Sequence[Comparison]) -> list[Heat]:
     made = []
     for comparison in comparisons:
         grid = grid_of(comparison)
-        if not grid:
+        if grid is None:
             continue
-        sa, sp = (tuple(sorted({pair[axis] for pair in grid})) for axis in (0, 1))
-        deyo = next((entry.over_seeds(comparison.metric) for entry in comparison.entries if entry.method == "deyo"), None)
-        values = tuple(tuple(_mean(grid.get((a, p)), comparison.metric) for a in sa) for p in sp)
-        runs = max(len(entry.runs) for entry in grid.values())
+        metric, members = comparison.metric, [id(entry) for entry in grid.at.values()]
+        others = [(entry.over_seeds(metric), entry) for entry in comparison.entries if id(entry) not in members]
+        known = [(spread, entry.label) for spread, entry in others if spread is not None and entry.about.learns]
+        reference, label = max(known, key=lambda pair: pair[0].mean) if known else (None, "")
+        x, y = (tuple(sorted({pair[axis] for pair in grid.at})) for axis in (0, 1))
+        values = tuple(tuple(_mean(grid.at.get((a, b)), metric) for a in x) for b in y)
+        runs = max(len(entry.runs) for entry in grid.at.values())
         seeds = f"{runs} seed{'s' if runs > 1 else ''}"
-        beside = f"; DeYO: {deyo.text()} %" if deyo else "; DeYO was not run"
-        detail = f"{METRICS[comparison.metric]}; {comparison.detail}, {seeds}{beside}"
-        made.append(Heat(comparison.title, detail, sa, sp, values, deyo))
+        beside = f"; {label}: {reference.text()} %" if reference else "; no other method was run"
+        title = next(iter(grid.at.values())).about.title
+        detail = f"{title}, {METRICS[metric]}; {comparison.detail}, {seeds}{beside}"
+        made.append(Heat(comparison.title, detail, grid.keys, x, y, values, reference, label))
     return made
+
+
+def axis_title(key: str) -> str:
+    return key.replace("tau_", "τ_")
 
 
 def _mean(entry: Entry | None, metric: str) -> float | None:
@@ -86,30 +121,33 @@ def draw(panels: Sequence[Heat]) -> "Figure":
     for ax, panel in zip(axes, panels, strict=False):
         z = np.array([[np.nan if v is None else 100 * v for v in row] for row in panel.values])
         known = z[np.isfinite(z)]
-        deyo = None if panel.deyo is None else 100 * panel.deyo.mean
-        low, high = min([known.min(), *([] if deyo is None else [deyo])]), max([known.max(), *([] if deyo is None else [deyo])])
+        reference = None if panel.reference is None else 100 * panel.reference.mean
+        low, high = (
+            min([known.min(), *([] if reference is None else [reference])]),
+            max([known.max(), *([] if reference is None else [reference])]),
+        )
         norm = Normalize(low, max(high, low + 0.1))
         image = ax.imshow(z, cmap="cividis", norm=norm, origin="lower", aspect="auto")
         for (y, x), value in np.ndenumerate(z):
             if np.isnan(value):
                 continue
-            beaten = deyo is not None and value <= deyo
+            lower = reference is not None and value <= reference
             color = "white" if norm(value) < 0.55 else "#111111"
             ax.annotate(f"{value:.1f}", (x, y), ha="center", va="center", fontsize=7.5, color=color)
-            if beaten:
+            if lower:
                 ax.fill([x - 0.5, x - 0.5, x - 0.14], [y + 0.14, y + 0.5, y + 0.5], color="#d55e00", ec="white", lw=0.6)
-        ax.set_xticks(range(len(panel.tau_sa)), [f"{v:g}" for v in panel.tau_sa])
-        ax.set_yticks(range(len(panel.tau_sp)), [f"{v:g}" for v in panel.tau_sp])
-        ax.set_xlabel("τ_sa, altering")
-        ax.set_ylabel("τ_sp, preserving")
+        ax.set_xticks(range(len(panel.x)), [f"{v:g}" for v in panel.x])
+        ax.set_yticks(range(len(panel.y)), [f"{v:g}" for v in panel.y])
+        ax.set_xlabel(axis_title(panel.keys[0]))
+        ax.set_ylabel(axis_title(panel.keys[1]))
         bar = figure.colorbar(image, ax=ax, shrink=0.9)
         bar.set_label("%")
-        if deyo is not None:
-            bar.ax.axhline(deyo, color="white", lw=3)
-            bar.ax.axhline(deyo, color="#d55e00", lw=1.6)
+        if reference is not None:
+            bar.ax.axhline(reference, color="white", lw=3)
+            bar.ax.axhline(reference, color="#d55e00", lw=1.6)
             bar.ax.annotate(
-                f"DeYO {deyo:.1f}",
-                (0, deyo),
+                f"{panel.reference_label} {reference:.1f}",
+                (0, reference),
                 xycoords=("axes fraction", "data"),
                 xytext=(-4, 0),
                 textcoords="offset points",
@@ -127,32 +165,35 @@ def draw(panels: Sequence[Heat]) -> "Figure":
 
 def plot(panel: Heat) -> dict[str, Any]:
     """For the page."""
-    deyo = None if panel.deyo is None else 100 * panel.deyo.mean
+    x, y = map(axis_title, panel.keys)
+    reference = None if panel.reference is None else 100 * panel.reference.mean
     z = [[None if v is None else round(100 * v, 2) for v in row] for row in panel.values]
 
-    def beaten(value: float | None) -> bool:
-        return value is not None and deyo is not None and value <= deyo
+    def not_above(value: float | None) -> bool:
+        return value is not None and reference is not None and value <= reference
 
     def beside(value: float | None) -> str:
-        return "" if value is None or deyo is None else f"{value - deyo:+.2f} to DeYO ({deyo:.2f})"
+        if value is None or reference is None:
+            return ""
+        return f"{value - reference:+.2f} to {panel.reference_label} ({reference:.2f})"
 
     heat = {
         "type": "heatmap",
-        "x": [f"{v:g}" for v in panel.tau_sa],
-        "y": [f"{v:g}" for v in panel.tau_sp],
+        "x": [f"{v:g}" for v in panel.x],
+        "y": [f"{v:g}" for v in panel.y],
         "z": z,
-        "text": [["" if v is None else f"{v:.1f}{' ▾' if beaten(v) else ''}" for v in row] for row in z],
+        "text": [["" if v is None else f"{v:.1f}{' ▾' if not_above(v) else ''}" for v in row] for row in z],
         "texttemplate": "%{text}",
         "customdata": [[beside(v) for v in row] for row in z],
-        "hovertemplate": "τ_sa %{x}, τ_sp %{y}: %{z:.2f} %<br>%{customdata}<extra></extra>",
+        "hovertemplate": f"{x} %{{x}}, {y} %{{y}}: %{{z:.2f}} %<br>%{{customdata}}<extra></extra>",
         "colorscale": "Cividis",
         "xgap": 1,
         "ygap": 1,
         "colorbar": {"title": {"text": "%"}, "thickness": 12},
     }
     layout = {
-        "xaxis": {"title": {"text": "τ_sa, altering"}, "type": "category", "showgrid": False},
-        "yaxis": {"title": {"text": "τ_sp, preserving"}, "type": "category", "showgrid": False},
+        "xaxis": {"title": {"text": x}, "type": "category", "showgrid": False},
+        "yaxis": {"title": {"text": y}, "type": "category", "showgrid": False},
         "height": 480,
     }
     return {"data": [heat], "layout": layout}

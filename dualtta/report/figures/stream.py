@@ -1,4 +1,4 @@
-"""Accuracy over the stream: in windows of samples as they were met, mean and deviation over seeds."""
+"""Accuracy over the stream: in windows of samples in the order of the stream, mean and deviation over seeds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,25 +9,27 @@ import numpy as np
 
 from dualtta.records.metrics import Column
 from dualtta.report.comparisons import Comparison, Entry
-from dualtta.report.figures.look import headline, inks, sheet, wrap
+from dualtta.report.figures.style import headline, in_panel, sheet, wrap
+from dualtta.report.methods import Style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAME, TITLE = "stream", "Accuracy over the stream"
 CAPTION = (
-    "Accuracy in windows of samples in the order in which they were met; no window reaches over the end of a domain. Lines are "
-    "means over seeds, bands their deviation."
+    "Accuracy in windows of samples in the order of the stream; no window reaches over the end of a domain. Lines are means "
+    "over seeds, bands their deviation."
 )
 A_PAGE = 4
 WINDOWS = 24
-MANY = 10  # lines that one panel can bear
+MANY = 10  # lines of one panel
 
 
 @dataclass(frozen=True)
 class Line:
     label: str
     method: str
+    style: Style
     mean: tuple[float, ...]  # a window each
     deviation: tuple[float, ...] | None  # None with one seed
 
@@ -37,12 +39,12 @@ class Course:
     title: str
     detail: str
     middles: tuple[float, ...]  # samples seen at the middle of each window
-    segments: tuple[tuple[str, int], ...]  # domain and length; no names where seeds met them in another order
+    segments: tuple[tuple[str, int], ...]  # domain and length; no names where the order differs between seeds
     lines: tuple[Line, ...]
 
 
 def edges(lengths: Sequence[int], windows: int = WINDOWS) -> list[int]:
-    """Where windows begin and end: each segment is cut evenly, into as many as its share of the stream is worth.
+    """Where windows begin and end: each segment is cut evenly, into a number of windows in proportion to its length.
 
     >>> edges([10, 30], windows=4)
     [0, 10, 20, 30, 40]
@@ -69,14 +71,11 @@ def windowed(correct: Column, cuts: Sequence[int]) -> Column:
 def collect(comparisons: Sequence[Comparison]) -> list[Course]:
     made = []
     for comparison in comparisons:
-        runs = [run for entry in comparison.entries for run in entry.runs]
-        if not runs:
-            continue
-        lengths = [length for _, length in runs[0].segments]
-        alike = [e for e in comparison.entries if all([n for _, n in run.segments] == lengths for run in e.runs)]
-        names = stretches([{run.segments[i][0] for e in alike for run in e.runs} for i in range(len(lengths))])
+        lengths = [length for _, length in comparison.runs[0].reduced.segments]
+        alike = [e for e in comparison.entries if all([n for _, n in run.reduced.segments] == lengths for run in e.runs)]
+        names = segment_names([{run.reduced.segments[i][0] for e in alike for run in e.runs} for i in range(len(lengths))])
         cuts = edges(lengths)
-        shown = alike[-MANY:]  # the paper's method is the last
+        shown = alike[-MANY:]  # the newest methods
         notes = [f"windows of {_about(np.diff(cuts))} samples"]
         if len(shown) < len(comparison.entries):
             notes.append(f"{len(shown)} of {len(comparison.entries)} settings shown")
@@ -92,10 +91,11 @@ def collect(comparisons: Sequence[Comparison]) -> list[Course]:
     return made
 
 
-def stretches(met: Sequence[set[str]]) -> list[str]:
-    """What each stretch of the stream is called, by what the runs met there; the same thing again and again is passes over it.
+def segment_names(met: Sequence[set[str]]) -> list[str]:
+    """The names of a stream's segments, from the domains that the runs have there; a segment that repeats is a pass.
 
-    >>> stretches([{"photo"}, {"sketch"}]), stretches([{"mixed"}, {"mixed"}]), stretches([{"photo", "sketch"}, {"photo"}])
+    >>> names = segment_names
+    >>> names([{"photo"}, {"sketch"}]), names([{"mixed"}, {"mixed"}]), names([{"photo", "sketch"}, {"photo"}])
     (['photo', 'sketch'], ['pass 1', 'pass 2'], ['', 'photo'])
     """
     names = [next(iter(one)) if len(one) == 1 else "" for one in met]
@@ -109,9 +109,9 @@ def _about(sizes: Column) -> str:
 
 
 def _line(entry: Entry, cuts: list[int]) -> Line:
-    each = np.stack([windowed(run.correct, cuts) for run in entry.runs])
+    each = np.stack([windowed(run.reduced.correct, cuts) for run in entry.runs])
     deviation = tuple(each.std(0, ddof=1).tolist()) if len(each) > 1 else None
-    return Line(entry.label, entry.method, tuple(each.mean(0).tolist()), deviation)
+    return Line(entry.label, entry.method, entry.style, tuple(each.mean(0).tolist()), deviation)
 
 
 def apart(panel: Course) -> list[slice]:
@@ -131,16 +131,16 @@ def draw(panels: Sequence[Course]) -> "Figure":
     figure, axes = sheet(len(panels), 1, 9.2, 3.9)
     for ax, panel in zip(axes, panels, strict=True):
         x = np.array(panel.middles)
-        for number, (line, look) in enumerate(zip(panel.lines, inks(line.method for line in panel.lines), strict=True)):
+        for number, (line, of) in enumerate(zip(panel.lines, in_panel(panel.lines), strict=True)):
             y = 100 * np.array(line.mean)
-            style: dict[str, Any] = {"color": look.color, "linestyle": look.dash, "marker": look.marker, "ms": 4}
+            style: dict[str, Any] = {"color": of.color, "linestyle": of.dash, "marker": of.marker, "ms": 4}
             every = (number % 3, 3) if len(x) > 12 else 1  # markers of different lines at different places
             for first, part in enumerate(apart(panel)):
                 name = None if first else wrap(line.label, 26, 3)
-                width = 2.2 if line.method == "dualtta" else 1.4
+                width = 2.2 if line.method == panel.lines[-1].method else 1.4
                 ax.plot(x[part], y[part], lw=width, markevery=every, label=name, **style)
                 if line.deviation:
-                    ax.fill_between(x[part], *band(line, part), color=look.color, alpha=0.08, lw=0)
+                    ax.fill_between(x[part], *band(line, part), color=of.color, alpha=0.08, lw=0)
         start = 0
         many = len(panel.segments) > 8
         for name, length in panel.segments if len(panel.segments) > 1 else ():
@@ -175,7 +175,7 @@ def draw(panels: Sequence[Course]) -> "Figure":
 def plot(panel: Course) -> dict[str, Any]:
     """For the page: a band and a line for each method and segment; those of a method share a place in the legend."""
     data: list[dict[str, Any]] = []
-    for line, look in zip(panel.lines, inks(line.method for line in panel.lines), strict=True):
+    for line, of in zip(panel.lines, in_panel(panel.lines), strict=True):
         for first, part in enumerate(apart(panel)):
             x = [round(value, 1) for value in panel.middles[part]]
             if line.deviation:
@@ -186,7 +186,7 @@ def plot(panel: Course) -> dict[str, Any]:
                         "x": [*x, *x[::-1]],
                         "y": [*high, *low[::-1]],
                         "fill": "toself",
-                        "fillcolor": faint(look.color),
+                        "fillcolor": faint(of.color),
                         "line": {"width": 0},
                         "mode": "lines",
                         "hoverinfo": "skip",
@@ -204,8 +204,8 @@ def plot(panel: Course) -> dict[str, Any]:
                     "name": line.label,
                     "legendgroup": line.label,
                     "showlegend": first == 0,
-                    "line": {"color": look.color, "dash": look.line, "width": 3 if line.method == "dualtta" else 1.8},
-                    "marker": {"symbol": look.symbol, "size": 6, "color": look.color},
+                    "line": {"color": of.color, "dash": of.line, "width": 3 if line.method == panel.lines[-1].method else 1.8},
+                    "marker": {"symbol": of.symbol, "size": 6, "color": of.color},
                     "hovertemplate": "%{y:.1f}%{customdata} %<extra>%{fullData.name}</extra>",
                 }
             )
@@ -241,7 +241,7 @@ def plot(panel: Course) -> dict[str, Any]:
 
 
 def faint(color: str) -> str:
-    """A colour that others show through.
+    """The colour, nearly transparent.
 
     >>> faint("#0072b2")
     'rgba(0,114,178,0.1)'

@@ -1,20 +1,19 @@
-"""Sample use per method: how many samples it adapts on, how many of them in the right direction (the paper's first figure)."""
+"""Sample use: how many samples each method adapts on, and how many of them in the right direction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dualtta.methods import METHODS
 from dualtta.report.comparisons import Comparison, Spread
-from dualtta.report.figures.look import RIGHT, UNUSED, WRONG, headline, sheet, wrap
+from dualtta.report.figures.style import RIGHT, UNUSED, WRONG, headline, sheet, wrap
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAME, TITLE = "sample-use", "Sample use"
 CAPTION = (
-    "How many samples each method adapts on. Rightly used: a correct prediction made surer (D+) or an incorrect one made less "
-    "sure (D-). Mean and deviation over seeds; methods that select no samples are left out."
+    "How many samples each method adapts on. Rightly used: a correct prediction whose entropy is minimised (D+) or an "
+    "incorrect one whose entropy is maximised (D-). Mean and deviation over seeds; methods that select no samples are left out."
 )
 A_PAGE = 6
 
@@ -43,9 +42,9 @@ def collect(comparisons: Sequence[Comparison]) -> list[Use]:
         bars = []
         for entry in comparison.entries:
             used, right = entry.over_seeds("adapt"), entry.over_seeds("corr_adapt")
-            if (entry.method in METHODS and not METHODS[entry.method].learns()) or used is None or right is None:
+            if not entry.about.learns or used is None or right is None:
                 continue
-            wrong = Spread.of([run.summary["adapt"] - run.summary["corr_adapt"] for run in entry.runs])
+            wrong = Spread.of([run.adapt - run.corr_adapt for run in entry.runs])
             bars.append(Bar(entry.label, entry.method, right, wrong, used))
         if bars:
             made.append(Use(comparison.title, comparison.detail, tuple(bars)))

@@ -1,14 +1,24 @@
-"""Records for tests, made of drawn numbers and written in the true format."""
+"""Records made of drawn numbers, and pages as a browser reads them."""
 
+import html.parser
+import json
+import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from dualtta.records import format as records
 from dualtta.records.metrics import summarise
+from dualtta.report import contents_of, read_results
+from dualtta.report.page import page
+from dualtta.report.table import Table
+from dualtta.report.tables import build_tables
 
 
-def rows_of(samples: int, seed: int, *, accuracy: float = 0.7, domains: int = 1, groups: int = 0, classes: int = 4, looks=True):
+def _rows_of(
+    samples: int, seed: int, *, accuracy: float = 0.7, domains: int = 1, groups: int = 0, classes: int = 4, looks=True
+):
     """Rows in which right samples fall under alteration and hold under restyling more often than wrong ones."""
     rng = np.random.default_rng(seed)
     label = rng.integers(0, classes, samples)
@@ -37,7 +47,7 @@ def rows_of(samples: int, seed: int, *, accuracy: float = 0.7, domains: int = 1,
     }
 
 
-def make(
+def _make(
     out: Path,
     method: str = "dualtta",
     seed: int = 1,
@@ -60,7 +70,7 @@ def make(
     looks = method == "dualtta"
     settings = settings or {}
     if rows is None:
-        rows = rows_of(samples, seed, accuracy=accuracy, domains=len(domains), groups=len(groups), looks=looks)
+        rows = _rows_of(samples, seed, accuracy=accuracy, domains=len(domains), groups=len(groups), looks=looks)
     thresholds = {"tau_sa": 0.4, "tau_sp": 0.7, "drop": "absolute", "alter": {"view": "patch", "grid": 4}} if looks else {}
     full = {**thresholds, **settings}
     classes = [f"class {number}" for number in range(4)]
@@ -82,7 +92,7 @@ def make(
         "title": f"{method} on {dataset}, seed {seed}",
         "stage": stage,
         "cell": cell,
-        "method": {**full, "name": method, "lr": 1e-3, "momentum": 0.9, "layer": None},
+        "method": {**full, "name": method, "lr": 5e-4, "momentum": 0.9, "layer": None},
         "data": {"dataset": dataset, "images": len(rows["label"]), "domains": list(domains)},
         "classes": classes,
         "domains": list(domains),
@@ -115,3 +125,73 @@ def make(
         },
     )
     return folder
+
+
+def _page_of(out: Path, tables: list[Table] | None = None) -> str:
+    frame, notes = read_results([out])
+    return page(contents_of(out.name, frame, build_tables(frame) if tables is None else tables, notes))
+
+
+class _Elements(html.parser.HTMLParser):
+    """What a browser would find: elements with their attributes, and the text outside scripts and styles."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.unbalanced: list[str] = []
+        self.text = ""
+        self.scripts: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        if tag == "script":
+            self.scripts.append("")
+        if tag not in ("meta", "img", "input", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.unbalanced.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "script":
+            self.scripts[-1] += data
+        elif not self.open or self.open[-1] != "style":
+            self.text += data
+
+    def all(self, name: str) -> list[dict[str, str | None]]:
+        return [attributes for tag, attributes in self.found if tag == name]
+
+
+def _embedded(text: str) -> dict:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found
+    return json.loads(found.group(1))
+
+
+@pytest.fixture(scope="session", name="make")
+def make_fixture():
+    return _make
+
+
+@pytest.fixture(scope="session", name="rows_of")
+def rows_of_fixture():
+    return _rows_of
+
+
+@pytest.fixture(scope="session", name="Elements")
+def elements_fixture():
+    return _Elements
+
+
+@pytest.fixture(scope="session", name="embedded")
+def embedded_fixture():
+    return _embedded
+
+
+@pytest.fixture(scope="session", name="page_of")
+def page_of_fixture():
+    return _page_of

@@ -1,61 +1,28 @@
-"""How everything is drawn: one colour, marker, dash and hatch a method, the same in every figure, on paper and on the page.
+"""What all figures share: the styles of a panel, matplotlib's settings, titles, and saving.
 
-The colours are those of Okabe and Ito, that colour-blind people can tell apart, and a few between them; whoever prints in grey
-has the markers, dashes and hatches.
+A method has one colour, marker, dash and hatch in every figure (`dualtta.report.methods`); the last three tell methods apart in
+grey.
 """
 
 import io
 import textwrap
 import warnings
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dualtta.files import write_bytes
-from dualtta.methods import METHODS
+from dualtta.report.methods import DASHES, Style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
-class Ink:
-    """A method's looks: of matplotlib, and by plotly's names for the same."""
-
-    color: str
-    marker: str
-    dash: str
-    hatch: str
-    symbol: str  # plotly's marker
-    line: str  # plotly's dash
-
-
-DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}  # matplotlib's, plotly's
-SYMBOLS = {  # plotly's names of matplotlib's markers
-    "x": "x-thin-open",
-    "v": "triangle-down",
-    "s": "square",
-    "D": "diamond",
-    "^": "triangle-up",
-    "<": "triangle-left",
-    "P": "cross",
-    ">": "triangle-right",
-    "o": "circle",
-    "h": "hexagon",
-    "*": "star",
-    "p": "pentagon",
-}
-OTHERS = (
-    Ink("#b8a000", "h", ":", "oo", "hexagon", "dot"),
-    Ink("#8c564b", "*", "-.", "**", "star", "dashdot"),
-    Ink("#5b8a9a", "p", "--", "++", "pentagon", "dash"),
-)
 RIGHT, WRONG, UNUSED = "#009e73", "#d55e00", "#d9d9d9"
-SHARE = ((0.0, "#f6f1e4"), (0.5, "#8fbcd9"), (1.0, "#00507d"))  # of right predictions: from pale to deep
+SHARE = ((0.0, "#f6f1e4"), (0.5, "#8fbcd9"), (1.0, "#00507d"))  # of correct predictions: from pale to deep
 PAPER: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -77,37 +44,30 @@ PAPER: dict[Any, Any] = {
     "figure.dpi": 100,
     "savefig.dpi": 200,
     "figure.constrained_layout.use": True,
-    "text.parse_math": False,  # a dataset may be called anything, "$" included
+    "text.parse_math": False,  # names may hold "$"
 }
 
 
-def ink(method: str) -> Ink:
-    """A method's looks; one that this package does not know gets one of a few by its name.
+def in_panel(lines: Iterable[Any]) -> list[Style]:
+    """The styles of what is in one panel, each with a `method` and a `style`: further settings of a method are paler, with
+    another dash.
 
-    >>> ink("dualtta").color, ink("mine") == ink("mine")
-    ('#0072b2', True)
-    """
-    look = vars(METHODS[method]).get("appearance") if method in METHODS else None
-    if look is None:
-        return OTHERS[zlib.crc32(method.encode()) % len(OTHERS)]
-    return Ink(look.color, look.marker, look.dash, look.hatch, look.symbol or SYMBOLS[look.marker], DASHES[look.dash])
-
-
-def inks(methods: Iterable[str]) -> list[Ink]:
-    """Looks of what stands in one panel: further settings of a method are paler, each with a dash of its own.
-
-    >>> [(look.color, look.dash) for look in inks(["dualtta", "tent", "dualtta"])]
+    >>> from types import SimpleNamespace as Line
+    >>> one, other = Style.of("#0072b2", "o", "-"), Style.of("#e69f00", "^", "--")
+    >>> lines = [Line(method="a", style=one), Line(method="b", style=other), Line(method="a", style=one)]
+    >>> [(style.color, style.dash) for style in in_panel(lines)]
     [('#0072b2', '-'), ('#e69f00', '--'), ('#4a9bc8', '--')]
     """
     seen: dict[str, int] = {}
     made = []
-    for method in methods:
-        look, number = ink(method), seen.get(method, 0)
-        seen[method] = number + 1
-        dash = [*DASHES][([*DASHES].index(look.dash) + number) % len(DASHES)]
+    for line in lines:
+        style, number = line.style, seen.get(line.method, 0)
+        seen[line.method] = number + 1
+        dashes = [*DASHES]
+        dash = dashes[((dashes.index(style.dash) if style.dash in dashes else 0) + number) % len(dashes)]
         paler = min(0.29 * number, 0.58)
-        color = "#" + "".join(f"{round(part + paler * (255 - part)):02x}" for part in bytes.fromhex(look.color[1:]))
-        made.append(replace(look, color=color, dash=dash, line=DASHES[dash]) if number else look)
+        color = "#" + "".join(f"{round(part + paler * (255 - part)):02x}" for part in bytes.fromhex(style.color[1:]))
+        made.append(replace(style, color=color, dash=dash, line=DASHES[dash]) if number else style)
     return made
 
 
@@ -134,7 +94,7 @@ def wrap(text: str, width: int = 34, lines: int = 3) -> str:
 
 @contextmanager
 def paper() -> Iterator[None]:
-    """Draw without a window, by the settings above; the caller's own settings come back."""
+    """Draw with the settings above; the caller's settings are restored."""
     import matplotlib
 
     with matplotlib.rc_context(PAPER):
@@ -151,10 +111,10 @@ def sheet(rows: int, columns: int, width: float, height: float, **options: Any) 
 
 
 def headline(axes: "Axes", title: str, detail: str = "", width: int = 44) -> None:
-    """A panel's title, and what it is about in a smaller line below it; neither pushes the panels apart."""
+    """A panel's title, with the detail in a smaller line below it; neither widens the space between panels."""
     detail = wrap(detail, int(width * 1.4), 2)
     head = axes.set_title(wrap(title, width, 2) + ("\n" * (detail.count("\n") + 1) if detail else ""), pad=8)
-    head.set_in_layout(not detail)  # else its width would count; the room above is kept by the line below
+    head.set_in_layout(not detail)  # its width must not count; the line below keeps its height
     if detail:
         lines = head.get_text().count("\n") + 1
         note = axes.annotate(
@@ -172,7 +132,7 @@ def save(figure: "Figure", folder: Path, name: str) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     written = {"png": io.BytesIO(), "svg": io.BytesIO()}
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph ", UserWarning)  # a name in letters that the font has not is shown as boxes
+        warnings.filterwarnings("ignore", "Glyph ", UserWarning)  # characters that the font lacks are drawn as boxes
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # laid out once, for both files
         figure.savefig(written["png"], format="png", metadata={"Software": None})
