@@ -133,7 +133,7 @@ class Placed:
     bench: str
     unit: str
     label: str
-    variant: str = ""  # what tells its table from others of the same layout
+    variant: str = ""  # names its table among those of one layout
     kind: str = ""
 
 
