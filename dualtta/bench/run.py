@@ -52,7 +52,7 @@ def run_plan(
         todo = pending(cells, workspace)
         result.skipped += len(cells) - len(todo)
         with (
-            _announced(cells, todo, workspace, launcher, jobs),
+            _registered(cells, todo, workspace, launcher, jobs),
             ProgressView(console, len(cells), len(cells) - len(todo)) as view,
         ):
             training = _launch(untrained(todo, workspace), workspace, launcher, jobs, view, result)
@@ -69,7 +69,7 @@ def run_plan(
 
 
 @contextmanager
-def _announced(cells: list[Cell], todo: list[Cell], workspace: Workspace, launcher: str, jobs: int) -> Iterator[None]:
+def _registered(cells: list[Cell], todo: list[Cell], workspace: Workspace, launcher: str, jobs: int) -> Iterator[None]:
     """Write the plan file, and hold the lock file of this run, for `dualtta watch`."""
     plan = write_plan(workspace.out, cells)
     if not todo:
