@@ -6,6 +6,7 @@ dualtta.references  a function of a row of the frame, the number of units that a
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from dualtta.plugins import plug_in
@@ -15,12 +16,17 @@ TABLES: dict[str, Callable[[Any], list[Table]]] = {}
 REMARKS: dict[str, Callable[[Any], list[str]]] = {}
 REFERENCES: dict[str, Callable[[Any, int, str], Reported | None]] = {}
 
-plug_in(TABLES, "table", callable)
-plug_in(REMARKS, "remark", callable)
-plug_in(REFERENCES, "reference", callable)
+
+@cache
+def load() -> None:
+    """Fill the dictionaries above; when they are first used, as these packages import this one."""
+    plug_in(TABLES, "table", callable)
+    plug_in(REMARKS, "remark", callable)
+    plug_in(REFERENCES, "reference", callable)
 
 
 def reference(cell: Any, units: int, metric: str) -> Reported | None:
     """The number that a publication reports for the mean of so many units of a row's benchmark."""
+    load()
     found = (refer(cell, units, metric) for refer in REFERENCES.values())
     return next((one for one in found if one is not None), None)

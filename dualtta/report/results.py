@@ -11,7 +11,7 @@ from dualtta.records.frame import Records
 from dualtta.report import tasks
 from dualtta.report.labels import by_number, label
 from dualtta.report.methods import about
-from dualtta.report.plugins import REMARKS
+from dualtta.report.plugins import REMARKS, load
 
 MADE = ("setting", "base", "label", "task", "task_name", "benchmark", "unit", "remarks", "about")
 
@@ -87,6 +87,7 @@ def remarks(cells: Sequence[Any]) -> tuple[str, ...]:
     """What has to be said of a setting: the caveats of its cells, what its seeds differ in, and how many collapsed."""
     collapsed = sum(cell.collapsing > 0 for cell in cells)
     words = context(cells[0])
+    load()
     words += [text for remark in REMARKS.values() for text in remark(cells[0])]
     words += differences(cells)
     words += [f"{COLLAPSED} in {collapsed} of {len(cells)} seeds"] if collapsed else []
