@@ -110,10 +110,10 @@ def report(out: Path) -> dict[str, float]:
     seconds = time.perf_counter() - begun
     if done.returncode:
         raise SystemExit(f"the report failed: {done.stderr.strip()}")
-    told = json.loads(done.stdout)
-    if told["notes"]:
-        raise SystemExit(f"not all rows are in the report: {told['notes'][0]}")
-    page = Path(told["page"])
+    printed = json.loads(done.stdout)
+    if printed["notes"]:
+        raise SystemExit(f"not all rows are in the report: {printed['notes'][0]}")
+    page = Path(printed["page"])
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**10
     return {"seconds": round(seconds, 1), "peak_memory_mb": round(peak), "page_mb": round(page.stat().st_size / 2**20, 1)}
 

@@ -1,6 +1,6 @@
 """Test-time adaptation of image classifiers: a model adapts to the data it predicts, without labels.
 
-`adapt` wraps a model; the other names are for authors of methods and views.
+`adapt` wraps a model, `load_records` opens results; the other names are for authors of methods and views.
 
 >>> import dualtta
 >>> sorted(dualtta.METHODS)[:4]
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dualtta.optim import Anchored, Descend, Sharpen, Update
     from dualtta.probe import Drop, Memory, Probe, entropy
     from dualtta.protocols import Protocol, Situation
+    from dualtta.records.frame import load_records
     from dualtta.speed import Speed
     from dualtta.views import VIEWS, Draws, FeatureView, InputView, PatchShuffle, Style, View
     from dualtta.wrap import adapt
@@ -57,6 +58,7 @@ _HOMES = {
     "entropy": "probe",
     "entropy_objective": "method",
     "estimate_fisher": "fisher",
+    "load_records": "records.frame",
     "one_of": "hyperparameters",
     "within": "hyperparameters",
 }
@@ -92,6 +94,7 @@ __all__ = [
     "entropy",
     "entropy_objective",
     "estimate_fisher",
+    "load_records",
     "one_of",
     "within",
 ]

@@ -20,7 +20,7 @@ WORDS: dict[tuple[str, Any], str] = {
 def follows_own(cell: Any) -> bool:
     """Whether it has the learning rate of its authors' code rather than the paper's, where these differ."""
     if isinstance(cell.protocol, str):
-        return bool(cell.protocol == "own") and (not registry() or has_own(cell))
+        return cell.protocol == "own" and has_own(cell)
     return has_own(cell) and _equal(cell.hyperparameters.get("lr"), published(cell, "own").get("lr"))
 
 
@@ -55,9 +55,13 @@ def by_number(text: str) -> list[tuple[float, str]]:
 
 
 def published(cell: Any, protocol: Any) -> dict[str, Any]:
-    """The settings of a protocol for this cell; empty where the method is not registered or torch is not installed."""
-    if not registry():
-        return {}
+    """The settings of a protocol for this cell.
+
+    Of a method that is not registered, or without torch, only a recorded protocol is known, by its learning rate.
+    """
+    kind = registry().get(cell.method)
+    if kind is None:
+        return {"lr": cell.lr} if cell.protocol == protocol else {}
     from dualtta.protocols import Situation
 
     size = cell.stream.get("batch_size", 64)
@@ -68,8 +72,7 @@ def published(cell: Any, protocol: Any) -> dict[str, Any]:
         cell.scenario != "mild",
         size if isinstance(size, int) else 64,
     )
-    kind = registry().get(cell.method)
-    return dict(kind.settings_for(at, protocol)) if kind else {}
+    return dict(kind.settings_for(at, protocol))
 
 
 def _word(key: str, value: Any) -> str:

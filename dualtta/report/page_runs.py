@@ -27,8 +27,8 @@ def show_runs(comparisons: Sequence[Comparison]) -> Html:
     table = tag("table", tag("thead", tag("tr", heads)), tag("tbody", [_row(run) for run in runs]), class_="sortable runs")
     search = tag("label", "Find runs ", tag("input", type="search", id="find", placeholder="method, dataset, seed, …"))
     box = tag("div", table, class_="scroll tall", tabindex=0, role="region", aria_label="All runs")
-    told = tag("p", "Choose a run's key to see its settings and how to repeat it.", class_="quiet", id="run-hint")
-    detail = tag("div", told, id="run", aria_live="polite", class_="run")
+    hint = tag("p", "Choose a run's key to see its settings and how to repeat it.", class_="quiet", id="run-hint")
+    detail = tag("div", hint, id="run", aria_live="polite", class_="run")
     return Html(
         tag("div", search, tag("span", f"{len(runs):,} runs", id="found", class_="quiet"), class_="controls") + box + detail
     )

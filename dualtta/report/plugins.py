@@ -19,7 +19,7 @@ REFERENCES: dict[str, Callable[[Any, int, str], Reported | None]] = {}
 
 @cache
 def load() -> None:
-    """Fill the dictionaries above; when they are first used, as these packages import this one."""
+    """Load the entry points, once: they import this package, so it does not wait for them."""
     plug_in(TABLES, "table", callable)
     plug_in(REMARKS, "remark", callable)
     plug_in(REFERENCES, "reference", callable)

@@ -30,6 +30,7 @@ def results(records: Records) -> Records:
 
     Rows are sorted by task, `order` and seed.
     """
+    load()
     frame: Records = records[records["stage"] == "result"].reset_index(drop=True)
     cells = list(frame.itertuples())
     columns: dict[str, list[Any]] = {name: [None] * len(cells) for name in MADE}
@@ -109,7 +110,7 @@ def differences(cells: Sequence[Any]) -> list[str]:
         "source weights": lambda cell: cell.record.part("model", "card", "weights", "sha256"),
     }
     if len({json.dumps((cell.source or {}).get("seed")) for cell in cells}) > 1:
-        del parts["source weights"]  # a source model a seed was asked for
+        del parts["source weights"]  # each seed has a source model of its own
     return [
         f"the seeds ran with different {name}"
         for name, part in parts.items()
@@ -151,7 +152,10 @@ def _tell_apart(frame: Records, slot: list[str]) -> None:
 
 
 def difference_words(firsts: Sequence[Any]) -> list[str]:
-    """What tells settings apart that were chosen alike: samples, weights, else a number."""
+    """What distinguishes settings of one label: learning rate, samples, weights, else a number."""
+    rates = [f"{one['lr']:g}" for one in firsts]
+    if len(set(rates)) == len(rates):
+        return [f"lr {rate}" for rate in rates]
     sizes, weights = [int(one["samples"]) for one in firsts], [str(one["weights_hash"])[:8] for one in firsts]
     if len(set(sizes)) == len(sizes):
         return [f"{size:,} samples" for size in sizes]

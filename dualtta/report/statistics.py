@@ -93,7 +93,7 @@ def mean_std(
     settings = by_seed(cells, metric)
     remarks = dict(zip(cells["setting"], cells["remarks"], strict=True))
     samples = dict(zip(cells["setting"], cells["samples"], strict=True))
-    assert len(settings) <= units, "settings on the same unit were to be told apart by their labels"
+    assert len(settings) <= units, "settings on one unit have one label"
     shared = set.intersection(*(set(each) for each in settings.values())) if settings else set()
     if not shared:
         why = [EMPTY if not all(settings.values()) else f"the {of} have no seed in common"] if settings else []
@@ -131,8 +131,8 @@ def pivot(frame: Any, columns: Sequence[Column], notes: Notes, labels: Sequence[
         by_label = dict(iter(chosen.groupby("label", sort=False))) if len(chosen) else {}
         for row, label in zip(made, labels, strict=True):
             cells = by_label.get(label, chosen.iloc[:0])
-            told = column.reported(label)
-            row.append(mean_std(cells, column.metric, notes, units=column.units, of=column.of, reported=told))
+            known = column.reported(label)
+            row.append(mean_std(cells, column.metric, notes, units=column.units, of=column.of, reported=known))
     rows = [Row(label, tuple(values)) for label, values in zip(labels, made, strict=True)]
     return mark_best(rows, {number: column.compare for number, column in enumerate(columns)})
 
