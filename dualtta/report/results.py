@@ -88,7 +88,6 @@ def remarks(cells: Sequence[Any]) -> tuple[str, ...]:
     """What has to be said of a setting: the caveats of its cells, what its seeds differ in, and how many collapsed."""
     collapsed = sum(cell.collapsing > 0 for cell in cells)
     words = context(cells[0])
-    load()
     words += [text for remark in REMARKS.values() for text in remark(cells[0])]
     words += differences(cells)
     words += [f"{COLLAPSED} in {collapsed} of {len(cells)} seeds"] if collapsed else []
