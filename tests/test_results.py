@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from dualtta.cli import main
 from dualtta.records.verification import read_verified
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -26,3 +27,18 @@ def test_every_packed_record_passes_verification(file):
     records, notes = read_verified([file])
     assert records
     assert not notes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "options"),
+    [
+        ("docs/results.md", []),
+        ("README.md", ["--methods", "source,norm,eata,deyo,dualtta,dualtta_safe", "--scenarios", "mild"]),
+    ],
+)
+def test_the_tables_of_the_documentation_are_those_of_the_records(page, options, tmp_path):
+    copy = tmp_path / "page.md"
+    copy.write_bytes((RESULTS.parent / page).read_bytes())
+    assert main(["results", str(RESULTS), "--into", str(copy), *options]) == 0
+    assert copy.read_text() == (RESULTS.parent / page).read_text()

@@ -73,12 +73,18 @@ def _marked(value: Value, best: bool, level: bool) -> str:
     return f"**{text}**" if best else f"<u>{text}</u>" if level else text
 
 
-def benchmarks(frame: Any, protocol: str = "own", methods: Sequence[str] = ()) -> Iterator[Benchmark]:
-    """Benchmarks with every method at its protocol's settings; rows with other settings are left out."""
+def benchmarks(
+    frame: Any, protocol: str = "own", methods: Sequence[str] = (), scenarios: Sequence[str] = ()
+) -> Iterator[Benchmark]:
+    """Benchmarks with every method at its protocol's settings; rows with other settings are left out.
+
+    `methods` and `scenarios` are the names to take; empty: all.
+    """
     kept = []
     for cell in frame.itertuples():
         right = not has_own(cell) or follows_own(cell) == (protocol == "own")
-        kept.append(right and not changes(cell) and (not methods or cell.method in methods))
+        wanted = (not methods or cell.method in methods) and (not scenarios or cell.scenario in scenarios)
+        kept.append(right and wanted and not changes(cell))
     frame = frame[kept]
     for key in sorted(set(frame["benchmark"]), key=in_order):
         cells = frame[[one == key for one in frame["benchmark"]]].drop_duplicates(["method", "task", "seed"], keep="last")
@@ -88,9 +94,8 @@ def benchmarks(frame: Any, protocol: str = "own", methods: Sequence[str] = ()) -
             yield Benchmark(key, shared.assign(setting=shared["task"]))
 
 
-def to_markdown(frame: Any, protocol: str = "own", methods: Sequence[str] = ()) -> str:
+def to_markdown(found: Sequence[Benchmark], protocol: str = "own") -> str:
     """The table, and the line below it."""
-    found = list(benchmarks(frame, protocol, methods)) if len(frame) else []
     if not found:
         raise ValueError(f"no records at the settings of the protocol {protocol!r}: `dualtta run` them, or choose the other")
     about = {method: one for bench in found for method, one in zip(bench.cells["method"], bench.cells["about"], strict=True)}
