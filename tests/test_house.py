@@ -97,7 +97,6 @@ NOT_YET: tuple[str, ...] = (
     "dualtta/model/depth.py",
     "dualtta/model/features.py",
     "dualtta/wrap.py",
-    "README.md",
 )
 NOT_YET_IMPORTS: set[tuple[str, str]] = set()
 

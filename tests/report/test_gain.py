@@ -20,14 +20,13 @@ def test_gains_are_paired_differences_to_no_adaptation(tmp_path, baselines):
 
 
 def test_the_figure_is_written_beside_the_table(tmp_path, baselines, write_run, capsys):
+    run, figure = str(tmp_path / "run"), str(tmp_path / "gain.png")
     baselines(tmp_path / "run")
-    write_run(tmp_path / "run", "dualtta", 0.02)  # a loss beyond the largest gain stands at the edge
-    assert (
-        main(["results", str(tmp_path / "run"), "--figure", str(tmp_path / "gain.png"), "--methods", "source,eata,dualtta"])
-        == 0
-    )
+    write_run(tmp_path / "run", "tent", 0.02)  # a loss beyond the largest gain stands at the edge
+    assert main(["results", run, "--figure", figure, "--methods", "source,eata,tent"]) == 0
+    assert "Tent" in capsys.readouterr().out
     assert {path.name for path in tmp_path.glob("gain.*")} == {"gain.png", "gain.svg"}
-    assert main(["results", run, "--figure", figure, "--methods", "eata,tent"]) == 2
+    assert main(["results", run, "--figure", figure, "--methods", "eata,sar"]) == 2
     assert "run both" in capsys.readouterr().err
 
 
