@@ -1,8 +1,6 @@
 """Golden vectors: the shared ones where they are available, and the comparison itself on vectors recorded here."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -218,17 +216,13 @@ def test_a_listing_that_is_no_listing_is_refused(folder, listing):
         check_folder(folder)
 
 
-def test_the_command_exits_by_the_verdict(folder):
-    def run(*args):
-        command = [sys.executable, "-m", "dualtta", "conformance", str(folder), *args]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-
-    good = run("--json")
+def test_the_command_exits_by_the_verdict(folder, cli):
+    good = cli("conformance", folder, "--json")
     assert good.returncode == 0
     assert [set(verdict) for verdict in json.loads(good.stdout)] == [{"case", "ok", "worst", "why"}]
-    assert "1 of 1 ok" in run().stdout
+    assert "1 of 1 ok" in cli("conformance", folder).stdout
     change(folder, "logits", lambda a: a + 1)
-    assert run().returncode == 1
+    assert cli("conformance", folder).returncode == 1
 
 
 def test_missing_drops_are_excused_only_where_shortcuts_are():

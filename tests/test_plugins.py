@@ -9,6 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
+pytestmark = pytest.mark.slow  # every test runs Python anew, where the package is installed
+
 MODULE = '''
 from dataclasses import dataclass
 from dualtta import Method, Selection

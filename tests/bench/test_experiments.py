@@ -69,7 +69,7 @@ def test_options_that_change_no_cell_are_named():
 
 def test_an_option_without_effect_is_said_and_the_run_goes_on(tmp_path, capsys):
     assert main(["run", "debug", "--weights", "missing.pt", "--launcher", "dry", "--out", str(tmp_path / "out")]) == 0
-    assert "--weights changes no cell of debug: it is the same without" in capsys.readouterr().err
+    assert "--weights changes no cell of debug: it is ignored" in capsys.readouterr().err
 
 
 def test_demo_tunes_on_a_seed_that_it_does_not_report():

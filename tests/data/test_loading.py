@@ -153,6 +153,7 @@ assert cv2.getNumThreads() == 4
 """
 
 
+@pytest.mark.slow
 def test_forked_workers_can_use_opencv():
     done = subprocess.run([sys.executable, "-c", OPENCV_ON_BOTH_SIDES], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

@@ -41,6 +41,7 @@ def run(*command, **options):
     return subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=120, check=False, **options)
 
 
+@pytest.mark.slow
 def test_a_package_registers_its_dataset(tmp_path):
     (tmp_path / "my_data.py").write_text(MODULE)
     info = tmp_path / "my_data-1.0.dist-info"
@@ -56,6 +57,7 @@ def test_a_package_registers_its_dataset(tmp_path):
     assert set(listed["scenarios"]) >= {"mild", "imbalanced", "mixed", "continual", "correlated", "single"}
 
 
+@pytest.mark.slow
 def test_an_invalid_registration_does_no_harm(tmp_path):
     (tmp_path / "my_mistakes.py").write_text("number = 3\n\nclass Net:\n    pass\n")
     (tmp_path / "my_script.py").write_text("raise SystemExit(3)\n")

@@ -12,6 +12,7 @@ from dualtta.adapter import KIND
 from dualtta.cli import main
 
 
+@pytest.mark.slow
 def test_a_run_killed_at_random_moments_and_resumed_ends_with_the_same_files(
     undisturbed, tmp_path, arguments, rows_of, same_files, start
 ):
@@ -34,6 +35,7 @@ def test_a_run_killed_at_random_moments_and_resumed_ends_with_the_same_files(
     assert same_files(out, undisturbed[0])
 
 
+@pytest.mark.slow
 def test_rows_after_the_last_state_are_made_again(undisturbed, tmp_path, same_files, adapt_photos):
     """Killed between writing the rows of a batch and saving the state, at every possible point."""
     whole = undisturbed[0].read_bytes()
@@ -54,6 +56,7 @@ def test_rows_after_the_last_state_are_made_again(undisturbed, tmp_path, same_fi
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.slow
 def test_ctrl_c_leaves_a_valid_csv_and_its_state(
     number, code, photos, undisturbed, tmp_path, arguments, rows_of, same_files, start
 ):
@@ -133,6 +136,7 @@ def test_resuming_never_removes_another_csv(tmp_path, adapt_photos):
 
 
 @pytest.mark.parametrize("limit", [50, 3000])
+@pytest.mark.slow
 def test_a_full_disk_is_one_line_and_leaves_whole_batches(limit, undisturbed, tmp_path, arguments, rows_of, same_files, start):
     out = tmp_path / "p.csv"
     code, said = start(arguments(out, "--save-every", 1000), largest=limit).end()

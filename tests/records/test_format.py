@@ -28,6 +28,7 @@ for _ in range(40):
 """
 
 
+@pytest.mark.slow
 def test_two_runs_may_store_the_same_cell_at_once(tmp_path):
     command = [sys.executable, "-c", STORE, str(tmp_path / "cell")]
     both = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
@@ -55,6 +56,7 @@ def test_a_cell_is_stored_also_where_folders_cannot_be_opened(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("number", range(len(records.ORDER)))
+@pytest.mark.slow
 def test_killed_between_the_files_of_a_record(number, undisturbed, tmp_path, small_grid, content):
     """Before the first file, between rows and summary, just before `done`: each is a moment of its own."""
     cell = small_grid()[0]

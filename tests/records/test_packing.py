@@ -270,6 +270,7 @@ for path in ({str(folder)!r}, {str(tmp_path / "small.parquet")!r}):
     assert run_blocked(("torch", "torchvision", "timm"), code) == "18 0 14\n18 0 14\n"
 
 
+@pytest.mark.slow
 def test_a_grid_runs_without_pandas_and_pyarrow(tmp_path):
     code = f"""
 from dualtta.cli import main

@@ -299,6 +299,7 @@ def test_every_figure_is_drawn_as_png_and_svg_and_the_same_again(both, grid, tmp
     assert [path.read_bytes() for path in made] == [path.read_bytes() for path in again]
 
 
+@pytest.mark.slow
 def test_several_processes_draw_the_same_in_the_same_order(both, tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "FEW", 1)
     monkeypatch.setattr(processes, "signal", SimpleNamespace(SIGINT=signal.SIGINT))  # as on Windows, which cannot block signals

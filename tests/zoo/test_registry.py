@@ -176,6 +176,7 @@ net = ModelSpec("a net of another package", build, Preprocess(size=32), head="4"
 """
 
 
+@pytest.mark.slow
 def test_a_package_registers_its_model_and_a_broken_one_only_warns(tmp_path):
     (tmp_path / "my_net.py").write_text(MODULE)
     info = tmp_path / "my_net-1.0.dist-info"
