@@ -278,5 +278,8 @@ def test_neither_help_nor_the_workers_import_torch(source, tmp_path):
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == 0, result.stderr
-    code = "import sys\nfrom dualtta.cli.parser import COMMANDS, _parser\n_parser(COMMANDS, 'dualtta')\nassert not {'torch', 'cv2', 'numpy'} & set(sys.modules)"
+    code = (
+        "import sys\nfrom dualtta.cli.parser import COMMANDS, _parser\n_parser(COMMANDS, 'dualtta')\n"
+        "assert not {'torch', 'cv2', 'numpy'} & set(sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", code], timeout=60, check=True)
