@@ -83,7 +83,7 @@ def _table(table: "Table") -> dict[str, Any]:
         {"label": row.label, "values": [found if isinstance(found, str) else _value(found) for found in row.values]}
         for row in table.rows
     ]
-    about = {key: value for key, value in vars(table).items() if key != "settings"}
+    about = {key: value for key, value in vars(table).items() if key not in ("settings", "detail")}
     return {**about, "rows": rows}
 
 

@@ -190,4 +190,4 @@ def _table(stem: str, variant: str, placed: Any) -> Table:
         rows.append(Row(words, (f"{text:.2f}" if isinstance(text, float) else str(text), by_tables, found)))
     header = ("claim", "in the text", "by its tables", "measured")
     title = titled("The paper's claims: points of accuracy, or % of samples", variant)
-    return Table(stem, title, header, tuple(rows), notes.below(rows))
+    return Table(stem, title, header, tuple(rows), notes.below(rows), detail=True)

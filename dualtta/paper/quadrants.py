@@ -62,7 +62,8 @@ def quadrants(frame: Any, placed: Any) -> list[Table]:
         drop = str(cells.iloc[0]["hyperparameters"].get("drop", "absolute"))
         rows.append(Row(name, (drop, *_values(cells, line, notes))))
     header = ("setting", "drops", *(f"{title}, {what}" for title in QUADRANTS.values() for what in ("samples", "correct")))
-    return [Table("quadrants", "Quadrants of the two drops, %", header, tuple(rows), notes.below(rows, NOTE))] if rows else []
+    below = notes.below(rows, NOTE)
+    return [Table("quadrants", "Quadrants of the two drops, %", header, tuple(rows), below, detail=True)] if rows else []
 
 
 def _values(cells: Any, line: Line, notes: Notes) -> list[Value]:

@@ -110,8 +110,8 @@ def to_markdown(found: Sequence[Benchmark], protocol: str = "own") -> str:
     rates = "its authors' learning rate" if protocol == "own" else "the paper's one learning rate"
     below = (
         "Accuracy in %, mean over cells and seeds (with groups: their mean / the worst); in brackets what the paper reports; "
-        "bold: above all others by the paired 95 % interval; underlined: the highest and those that the interval does not tell "
-        "from it. "
+        "bold: above all others by the paired 95 % interval; underlined: the highest and those that the interval does not "
+        "separate from it. "
     )
     return "\n".join([*lines, "", below + f"Every baseline has {rates}."])
 

@@ -82,7 +82,7 @@ def page(contents: Contents) -> str:
 
 
 LEADS = {
-    "Tables": "A dot marks the best of a column, a ring those that are level. A value that a publication reports is below the "
+    "Tables": "A dot marks the best of a column; underlined values are level. A value that a publication reports is below the "
     "measured one, with the difference. Choose a heading to sort.",
     "Figures": "Point at a mark for its numbers; click a name in a legend to hide it, double-click to show it alone.",
     "Samples": "Each sample by how far its prediction drops when the image is altered (right) and when it is restyled (up).",

@@ -10,8 +10,8 @@ from dualtta.report.table import Value
 
 RULE = (
     "A method is ahead where the paired 95 % interval of its difference to every other, over samples and seeds, lies above "
-    "zero; methods that the interval does not tell from the best are level with it. With one seed, the variation over seeds "
-    "is not in the interval."
+    "zero; methods that the interval does not separate from the best are level with it. With one seed, the variation over "
+    "seeds is not in the interval."
 )
 
 

@@ -4,8 +4,8 @@ Mean and deviation: a value over several units (corruptions, pairs of domains) i
 mean and the sample deviation over seeds. Seeds that a unit lacks are left out.
 
 Best: the highest value of a column is best (bold) where the paired 95 % interval of its difference to every other value lies
-above zero (paired.py: over samples and seeds). Where it is not, the highest value and all that the interval does not tell from
-it are level (underlined). Values on other samples or seeds, or of fewer units, are not compared.
+above zero (paired.py: over samples and seeds). Where it is not, the highest value and all that the interval does not separate
+from it are level (underlined). Values on other samples or seeds, or of fewer units, are not compared.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

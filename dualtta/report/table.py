@@ -57,6 +57,7 @@ class Table:
     command: str | None = None  # that makes the records behind it
     digits: int = 2  # after the point
     settings: frozenset[int] = frozenset()  # whose accuracy it shows: no other table has to
+    detail: bool = False  # comes after the tables of accuracies
 
 
 class Notes:
@@ -87,7 +88,7 @@ class Notes:
 
 
 BEST_NOTE = "bold: above all others of its column by the paired 95 % interval over samples and seeds"
-LEVEL_NOTE = "underlined: the highest of its column and those that the interval does not tell from it"
+LEVEL_NOTE = "underlined: the highest of its column and those that the interval does not separate from it"
 
 
 def level_note(rows: list[Row]) -> list[str]:

@@ -39,7 +39,7 @@ def build_tables(frame: Any) -> list[Table]:
     tables = [table for make in TABLES.values() for table in make(frame)] if len(frame) else []
     shown = frozenset[int]().union(*(table.settings for table in tables))
     tables += by_task(frame[~frame["setting"].isin(shown)])
-    tables += cost(frame)
+    tables = sorted(tables, key=lambda table: table.detail) + cost(frame)
     names: dict[str, int] = {}
     unique = []
     for table in tables:
