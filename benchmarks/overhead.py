@@ -1,4 +1,4 @@
-"""What the adapter itself costs a call, beyond the passes through the model: `step_cost.py --overhead`."""
+"""The cost of a call beyond the passes through the model: `step_cost.py --overhead`."""
 
 import copy
 import statistics
@@ -15,7 +15,7 @@ from dualtta.speed import Speed
 from dualtta.testing import OperatorCounter
 from dualtta.zoo.small import resnet_tiny, resnet_tiny_gn
 
-# The methods as they are, equations and all, by settings that select whatever comes, or nobody.
+# settings with which the unchanged methods select every sample, or none
 SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "source": {"no": {}},
     "norm": {"no": {}},
@@ -37,7 +37,7 @@ NETS: dict[str, Callable[[int], nn.Module]] = {  # the first two take a twentiet
     "resnet_tiny": resnet_tiny,
     "resnet_tiny_gn": resnet_tiny_gn,
 }
-WARM = 20  # calls: what is done once, and who was selected decides how the next call forwards
+WARM = 20  # calls before the first that is timed: some work is done once, and a selection decides how the next call forwards
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def one_layer(norm: nn.Module, classes: int) -> nn.Module:
 
 
 def overheads(name: str, methods: list[str], speeds: dict[str, Speed], rounds: int) -> Iterator[Overhead]:
-    """The overhead of each method on single samples, with the sample selected and with it not."""
+    """The overhead of each method on single samples, when the sample is selected and when it is not."""
     torch.manual_seed(0)
     model, samples = NETS[name](10).eval(), torch.randn(16, 3, 32, 32)
     for method in methods:
@@ -93,10 +93,10 @@ def _overhead(
         pairs.append((1e3 * (called - begun), 1e3 * (time.perf_counter() - called)))
         assert step.updated == selected
     calls, bare = zip(*pairs[WARM:], strict=True)
-    beyond = [call - alone for call, alone in pairs[WARM:]]
-    with OperatorCounter() as asked:
+    beyond = [call - passed for call, passed in pairs[WARM:]]
+    with OperatorCounter() as counted:
         adapter.step(x)
     with OperatorCounter() as needed:
         passes(x, step.forwards, step.backwards)
     times = [statistics.median(each) for each in (calls, bare, beyond)]
-    return step.forwards, step.backwards, times[0], times[1], times[2], asked.calls - needed.calls
+    return step.forwards, step.backwards, times[0], times[1], times[2], counted.calls - needed.calls

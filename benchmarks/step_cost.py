@@ -1,22 +1,22 @@
-"""What a step of each method costs, as a ratio to plain prediction by the bare model, in one run.
+"""The cost of a step of each method, as a ratio to plain prediction by the bare model, measured in one run.
 
 python benchmarks/step_cost.py [--models resnet50 resnet50_gn vit_base_patch16_224] [--methods ...] [--speeds naive safe fast]
                                [--batch 64] [--device cpu|cuda] [--repeats 5] [--statistics 0.3] [--json FILE] [--profile]
 python benchmarks/step_cost.py --grow batch|classes|depth          how the cost grows
 python benchmarks/step_cost.py --overhead                          what the adapter itself costs, on a tiny net
 
-Random weights say nothing about who is selected, so that is fixed, by the paper's shares: 45 % of the samples have a confidence
-above tau_sa, 25.8 % are selected. `operations` are those of convolutions and matrix products, in units of one plain forward,
-counted on the CPU; `forwards` and `backwards` are samples in units of the batch; memory is the peak beyond what the model
-itself holds, on a GPU. What the collapse alarm asks of the source model (a quarter of a forward, while predictions are
-concentrated) is left out, because random weights would keep it asking.
+Random weights do not reproduce which samples are selected, so the paper's shares are fixed: 45 % of the samples have a
+confidence above tau_sa, 25.8 % are selected. `operations` are those of convolutions and matrix products, in units of one plain
+forward, counted on the CPU; `forwards` and `backwards` are samples in units of the batch; memory is the peak beyond what the
+model itself holds, on a GPU. The collapse alarm's forward of the source model (a quarter of one, while predictions are
+concentrated) is left out, because with random weights it would always run.
 
-`--overhead` is of single samples, on the CPU, by one thread, by the methods as they are, with settings that select every one
-and with ones that select none. A call is timed in turn with the bare passes that it reports, by a copy of the model in eval():
+`--overhead` measures single samples on one CPU thread, for the unchanged methods with settings that select every sample and
+with settings that select none. Each call alternates with the passes that it reports, through a copy of the model in eval():
 `backwards` forwards that keep their graph, each with a backward from the sum of the logits to the parameters that adapt, and
-`forwards` less `backwards` forwards without a graph. (A view that starts at its layer is a whole forward here: the layers below
-see the one sample there is.) The overhead is the median, over --repeats such pairs, of the call less the bare passes: all the
-rest, with the views, the loss and the optimiser's step.
+`forwards` less `backwards` forwards without a graph. (A view that starts at its layer counts as a whole forward: the layers
+below forward the one sample.) The overhead is the median, over --repeats such pairs, of the call less its passes: views, loss,
+update and everything else.
 """
 
 import argparse

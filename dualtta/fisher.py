@@ -27,7 +27,7 @@ class Fisher:
     """The importance of each adapted parameter, with where it comes from."""
 
     values: Mapping[str, Tensor]
-    origin: str  # the data it was taken on, in words
+    origin: str  # a description of the data it was estimated on
     samples: int
     source: str  # the fingerprint of the source parameters it belongs to
 
@@ -57,7 +57,7 @@ def estimate_fisher(
 ) -> Fisher:
     """Mean over batches of the squared gradient of the cross-entropy against the model's own predictions.
 
-    `batches` yields inputs only: labels are never needed. `origin` says in words what they are and is kept with the values.
+    `batches` yields inputs only, without labels. `origin` describes the data and is saved with the values.
     With `cache`, a file that fits the model, its adapted parameters and `origin` is read instead; one that does not is an
     error, never silently replaced. `wiring` is what `adapt` takes (`parameters`, `statistics`, `logits`, ...).
     """
@@ -97,5 +97,5 @@ def _cached(path: Path, origin: str, source: str, names: set[str]) -> Fisher:
     if fisher.source != source or set(fisher.values) != names:
         raise ValueError(f"{path} holds the Fisher importance of another model or other parameters: delete it or name another")
     if fisher.origin != origin:
-        raise ValueError(f"{path} was taken on {fisher.origin!r}, not on {origin!r}: delete it or name another")
+        raise ValueError(f"{path} was estimated on {fisher.origin!r}, not on {origin!r}: delete it or name another")
     return fisher

@@ -1,4 +1,4 @@
-"""A method's settings: dataclass fields that refuse what cannot be meant."""
+"""Hyper-parameters of a method: dataclass fields with a range or a list of words."""
 
 import math
 from dataclasses import Field, field
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def within(default: Any, low: float, high: float = math.inf, *, optional: bool = False) -> Any:
-    """A dataclass field that refuses values outside [low, high]; `None` is taken where it is the default, or `optional`."""
+    """A dataclass field that refuses values outside [low, high]; `None` is accepted where it is the default, or `optional`."""
     return field(default=default, metadata={"low": low, "high": high, "optional": optional or default is None})
 
 

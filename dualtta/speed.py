@@ -1,7 +1,7 @@
-"""How fast, in one word: which savings an adapter takes.
+"""Speeds by name: the savings that an adapter uses.
 
-naive     every view of every sample forwarded whole: the reference
-safe      what is exact on the model at hand, found out on the first batch (the default)
+naive     every view of every sample in a whole forward pass: the reference
+safe      the savings that change no result on this model, found on its first batch (the default)
 half      safe, and on a GPU in bfloat16, channels-last where it helps: starts at once
 compiled  safe, and on a GPU also compiled forward passes in CUDA graphs, channels-last where it helps: starts after a minute
 fast      compiled, in bfloat16
@@ -15,14 +15,14 @@ from dualtta.plugins import nearest
 
 @dataclass(frozen=True)
 class Speed:
-    """Losses, statistics and drops are in float32 at least, whatever the precision."""
+    """The savings of an adapter. Losses, statistics and drops are in float32 or wider at every precision."""
 
-    shortcuts: bool = True  # the exact ones
-    micro_batch: int | None = None  # forward at most so many samples at once, where samples are independent: less memory
+    shortcuts: bool = True  # exact shortcuts, see `dualtta.model.shortcuts`
+    micro_batch: int | None = None  # samples in one forward pass, where samples are independent: less memory
     precision: Literal["bf16"] | None = None  # autocast of the forward passes; None: the model's own
     channels_last: bool = False
-    compile: bool = False  # torch.compile of the forward passes, once for every number of samples
-    graphs: bool = False  # with it, CUDA graphs of the compiled passes: no launches, more memory
+    compile: bool = False  # torch.compile of the forward passes, once for each number of samples
+    graphs: bool = False  # CUDA graphs of the compiled passes: no kernel launches, more memory
     backend: str | None = None  # of torch.compile
 
     def __post_init__(self) -> None:
@@ -47,7 +47,7 @@ SPEEDS = {
 
 
 def find_speed(speed: "str | Speed", cuda: bool) -> Speed:
-    """A speed by its word. On a CPU the last three are `safe`: compiling takes minutes there, and bfloat16 does not pay."""
+    """A speed by its name. On a CPU the last three are `safe`: compiling takes minutes there, and bfloat16 is not faster."""
     if isinstance(speed, Speed):
         return speed
     if not isinstance(speed, str) or speed not in SPEEDS:

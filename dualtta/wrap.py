@@ -1,4 +1,4 @@
-"""From a model and a method to an adapter: what adapts, where views sit, what BatchNorm normalises by."""
+"""`adapt`: checks its options, copies the model, and chooses the parameters that adapt and the layer of the views."""
 
 import copy as copying
 import fnmatch
@@ -44,23 +44,23 @@ def adapt(
     speed: str | Speed = "safe",
     **hyperparameters: Any,
 ) -> Adapter:
-    """Wrap a classifier so that it adapts itself to the data it meets, without labels.
+    """Wrap a classifier so that it adapts to the data it predicts, without labels.
 
     Args:
-        model: any module that maps a batch to (B, C) logits; it stays as it was unless `copy=False`.
+        model: any module that maps a batch to (B, C) logits; it is not changed unless `copy=False`.
         method: a name in `dualtta.METHODS`, a Method or its class; `hyperparameters` are its fields.
-        lr: learning rate; None: the method's, by default 1e-4 for nets with LayerNorm alone (ViT), else 5e-4.
+        lr: learning rate; None: the method's, by default 1e-4 for nets with LayerNorm only (ViT), else 5e-4.
         momentum: of SGD.
-        parameters: names or patterns ("layer1.*") of what adapts; None: the norm layers' scales and shifts, less the
-            last `frozen_top` of the depth.
-        layer: the module whose output feature views change; None: by depth (`layer1` of a ResNet, block 7 of a ViT-B).
-        statistics: what BatchNorm normalises by: "batch", "source", or the batch's share in a blend; None: the method's own,
-            but for a batch of one, which has none and goes by the source's.
-        logits: turns the model's output into (B, C) logits where it is not that already.
+        parameters: names or patterns ("layer1.*") of the parameters that adapt; None: the norm layers' scales and shifts,
+            except in the last `frozen_top` of the depth.
+        layer: the module whose output feature views transform; None: by depth (`layer1` of a ResNet, block 7 of a ViT-B).
+        statistics: BatchNorm statistics: "batch", "source", or the batch's share in a blend; None: the method's, and the
+            source's for a batch of one.
+        logits: a function of the model's output that returns (B, C) logits, for models that return something else.
         fisher: EATA's importances, from `estimate_fisher` or the file it wrote.
-        copy: adapt a copy; False adapts the caller's model in place, and leaves its BatchNorm layers in the mode they adapt in
-            and its compiled parts as they were written.
-        seed: of the adapter's own random numbers; the global generator is left alone.
+        copy: adapt a copy. False adapts your model in place; its BatchNorm layers stay in the mode they adapt in, and its
+            compiled parts are replaced by the modules they were compiled from.
+        seed: of the adapter's own random numbers; global generators are not used.
         speed: "naive", "safe" (savings that change no result), on a GPU "compiled" or "fast" (bfloat16 too), or a `Speed`.
 
     >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 10))
@@ -72,7 +72,7 @@ def adapt(
     chosen = make_method(method, *OPTIONS, **hyperparameters)
     with torch.inference_mode(False):
         inner = model._modules.get(COMPILED)
-        model = model if inner is None else inner  # what compiled it need not be copied
+        model = model if inner is None else inner  # copied without the wrapper that compiles it
         if copy:
             model = _copied(model)
         model = _uncompiled(model)
@@ -91,7 +91,7 @@ def adapt(
         )
 
 
-COMPILED = "_orig_mod"  # what torch.compile calls the model in what it makes of it
+COMPILED = "_orig_mod"  # the name of the model in the module that torch.compile makes
 OPTIONS = tuple(name for name, option in signature(adapt).parameters.items() if option.kind is option.KEYWORD_ONLY)
 
 
@@ -122,24 +122,24 @@ def _check_options(model: Any, lr: Any, momentum: Any, layer: Any, logits: Any, 
 def _copied(model: nn.Module) -> nn.Module:
     try:
         return copying.deepcopy(model)
-    except Exception as error:  # whatever a model may hold: locks, open files, tensors of a graph
-        said = str(error).split("\n")[0]
-        raise ValueError(f"{type(model).__name__} cannot be copied ({said}): pass copy=False to adapt it in place") from error
+    except Exception as error:  # the model may hold locks, open files or tensors of a graph
+        reason = str(error).split("\n")[0]
+        raise ValueError(f"{type(model).__name__} cannot be copied ({reason}): pass copy=False to adapt it in place") from error
 
 
 def _uncompiled(model: nn.Module) -> nn.Module:
-    """The model, and whatever in it is compiled, as it was written: compiled code ignores hooks that come later."""
+    """The model with each compiled part replaced by the module it was compiled from: compiled code ignores later hooks."""
     outer = nn.ModuleList([model])
     for module in list(outer.modules()):
         vars(module).pop("_compiled_call_impl", None)
         for name, child in module._modules.items():
-            # not as an attribute: of what wraps a compiled model, many pass on the attributes of what they wrap
+            # not by getattr: many wrappers pass on the attributes of the compiled model inside
             module._modules[name] = child._modules.get(COMPILED, child) if child is not None else None
     return outer[0]
 
 
 def name_in_source(name: str) -> str:
-    """A name in a model with compiled parts, as it is in the model that is adapted.
+    """The name, in the model that is adapted, of a module or parameter of a model with compiled parts.
 
     >>> name_in_source("0._orig_mod.norm.weight")
     '0.norm.weight'
@@ -148,12 +148,12 @@ def name_in_source(name: str) -> str:
 
 
 def parameter_names(model: nn.Module, patterns: Iterable[str] | None, method: Method) -> set[str]:
-    """Names of the parameters that adapt: those that are asked for, or by depth; none where the method never updates."""
+    """Names of the parameters that adapt: by these patterns, or by depth; none where the method never updates."""
     known = dict(model.named_parameters())
     if patterns is not None:
         chosen: set[str] = set()
-        asked = [patterns] if isinstance(patterns, str) else list(patterns) if isinstance(patterns, Iterable) else [patterns]
-        for pattern in asked:
+        given = [patterns] if isinstance(patterns, str) else list(patterns) if isinstance(patterns, Iterable) else [patterns]
+        for pattern in given:
             if not isinstance(pattern, str):
                 raise ValueError(f"parameters= takes names or patterns, such as 'layer1.*', not {type(pattern).__name__}")
             matches = set(fnmatch.filter(known, name_in_source(pattern)))

@@ -58,7 +58,10 @@ def make_method(method: str | Method | type[Method], *others: str, **hyperparame
     if not is_method(kind):
         raise ValueError(f"a method is a name in dualtta.METHODS, a Method with a select() or its class, but {name} is none")
     specs = {spec.name: spec for spec in dataclasses.fields(kind)}
-    hyperparameters = {key if key in specs else kind.aliases.get(key, key): value for key, value in hyperparameters.items()}
+    named = {key if key in specs else kind.aliases.get(key, key): value for key, value in hyperparameters.items()}
+    if len(named) < len(hyperparameters):
+        raise ValueError(f"{name}: a setting is given by two of its names: {', '.join(map(repr, hyperparameters))}")
+    hyperparameters = named
     for key, value in hyperparameters.items():
         if key not in specs:
             raise ValueError(f"{name} has no setting {key!r}; {nearest(key, [*specs, *others])}")

@@ -1,1 +1,1 @@
-"""A classifier's parts that adaptation needs: parameters, norm layers, statistics, forward passes."""
+"""The model as adaptation uses it: parameters, norm layers, BatchNorm statistics, forward passes."""

@@ -54,7 +54,7 @@ class BatchNormStatistics:
 def set_mode(norms: list[_BatchNorm], batch: bool) -> None:
     """Normalise by the batch, or by running statistics; update running statistics in neither case.
 
-    Training mode with `track_running_stats=False` leaves the running statistics alone. The two flags are written past
+    Training mode with `track_running_stats=False` does not update the running statistics. The two flags are written past
     `nn.Module.__setattr__`, whose search for parameters takes, over all layers of a pass, as long as a convolution.
     """
     for norm in norms:

@@ -45,9 +45,9 @@ def adapted_parameters(model: nn.Module, frozen_top: float) -> list[str]:
     """
     norms, parts = norm_layers(model), units(model)
     kept = list(norms)
-    left_alone = parts[len(parts) - int(len(parts) * frozen_top) :]
-    if left_alone:
-        within = [i for i, name in enumerate(kept) if name == left_alone[0] or name.startswith(f"{left_alone[0]}.")]
+    frozen = parts[len(parts) - int(len(parts) * frozen_top) :]
+    if frozen:
+        within = [i for i, name in enumerate(kept) if name == frozen[0] or name.startswith(f"{frozen[0]}.")]
         kept = kept[: within[0]] if within else kept  # a norm layer that all units share has the first one's name
     return [full for name in kept for full in affine_names(name, norms[name])]
 
@@ -73,7 +73,7 @@ def is_convolution(module: nn.Module) -> bool:
 
 
 def style_layer(model: nn.Module) -> str:
-    """Where the style perturbation sits unless told: 7/12 of the way up a ViT, the first quarter of any other net.
+    """The default layer of the style perturbation: 7/12 of the way up a ViT, the first quarter of any other net.
 
     >>> from timm import create_model
     >>> style_layer(create_model("resnet18")), style_layer(create_model("vit_tiny_patch16_224"))
@@ -81,7 +81,7 @@ def style_layer(model: nn.Module) -> str:
     """
     names = units(model)
     if not names:
-        raise ValueError("the model has no norm layer to tell its depth by: name the layer of the style view, layer=...")
+        raise ValueError("the model has no norm layer to measure its depth by: name the layer of the style view, layer=...")
     count = round(len(names) * 7 / 12) if is_token_stack(model) else -(-len(names) // 4)
     name = names[max(count, 1) - 1]
     while type(module := model.get_submodule(name)).forward is nn.Module.forward:  # as lists: the last part ends it

@@ -26,8 +26,8 @@ def find_layer(model: nn.Module, name: str) -> nn.Module:
 def channel_axis(layer: nn.Module, z: Tensor) -> int:
     """1 for convolutional maps (B, C, ...), -1 for token maps (B, N, C) and channels-last maps (B, H, W, C).
 
-    The layer's last weight tells the number of channels, and so the axis; where two axes have that size or none has,
-    a layer that convolves is channels-first.
+    The axis whose size is the first size of the layer's last weight. Where two axes have that size, or none has, a layer with
+    convolutions is channels-first.
 
     >>> import torch
     >>> channel_axis(nn.Conv2d(3, 8, 1), torch.zeros(2, 8, 5, 5)), channel_axis(nn.Linear(4, 8), torch.zeros(2, 5, 8))
@@ -52,7 +52,7 @@ def prefix_tokens(model: nn.Module, z: Tensor) -> int:
     """
     extra = sum(p.shape[1] for name, p in model.named_parameters() if EXTRA_TOKEN.search(name) and p.ndim == 3)
     for module in model.modules():
-        patches = getattr(module, "num_patches", None)  # timm's patch embeddings say it; nothing else tells CaiT, whose class
+        patches = getattr(module, "num_patches", None)  # of timm's patch embeddings; without it CaiT, whose class
         if isinstance(patches, int) and 0 <= z.shape[1] - patches <= extra:  # token joins later, from a ViT
             return z.shape[1] - patches
     return extra if extra < z.shape[1] else 0

@@ -12,7 +12,7 @@ from torch.nn.functional import cosine_similarity
 
 import dualtta
 from dualtta.method import Method, Selection
-from dualtta.methods import METHODS, make_method, settings
+from dualtta.methods import METHODS, make_method, settings, stored_settings
 from dualtta.testing import CHECKS, run, small_net, small_stream
 from dualtta.views import PatchShuffle, Style
 
@@ -295,3 +295,37 @@ def test_the_weights_of_a_method_may_be_wider_than_the_logits(norm):
             return Selection.of(probe.all_samples, probe.confidence.double())
 
     assert dualtta.adapt(small_net(norm), Wide).step(small_stream()[0]).updated
+
+
+def test_a_hyper_parameter_is_known_by_its_name_in_records_and_saved_states_too():
+    model = small_net()
+    for given in ({"spare": 0.5}, {"frozen_top": 0.5}):
+        adapter = dualtta.adapt(model, "tent", **given)
+        assert adapter.method.frozen_top == 0.5
+        assert stored_settings(adapter.method)["spare"] == 0.5
+        assert settings(adapter.method)["frozen_top"] == 0.5
+    with pytest.raises(ValueError, match="two of its names"):
+        dualtta.adapt(model, "tent", spare=0.5, frozen_top=0.5)
+    with pytest.raises(ValueError, match="frozen_top must be a number between 0 and 1"):
+        dualtta.adapt(model, "tent", spare=2)
+
+
+def test_a_method_can_be_written_from_the_top_level_alone():
+    @dataclass(frozen=True, kw_only=True)
+    class Cautious(dualtta.Method):
+        alter: dualtta.View = dualtta.PatchShuffle()
+        tau: float = dualtta.within(0.1, -1, 1)
+        norm: str = dualtta.one_of("mean", "sum")
+
+        @property
+        def update(self):
+            return dualtta.Anchored(0.1)
+
+        def select(self, probe: dualtta.Probe, memory: dualtta.Memory) -> dualtta.Selection:
+            falls = probe.drop("alter", needed=probe.confidence > self.tau) > self.tau
+            return dualtta.Selection.of(falls, probe.confidence)
+
+        def objective(self, probe, selection, memory):
+            return dualtta.entropy_objective(probe, selection, reduction=self.norm)
+
+    assert dualtta.adapt(small_net(), Cautious, tau=0.02).step(small_stream()[0]).updated
