@@ -3,7 +3,7 @@
 Running statistics are never updated.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Real
 from typing import Any, Literal, cast
@@ -71,37 +71,35 @@ class Blend:
 
     def __init__(self, norm: _BatchNorm, share: float) -> None:
         self.norm, self.share = norm, share
-        self._source = cast(Tensor, norm.running_mean), cast(Tensor, norm.running_var)
-        self._handles: list[RemovableHandle] = []
+        self._buffers = cast(dict[str, Tensor], norm._buffers)  # ten times as fast to write as the module's attributes
+        self._source = {name: self._buffers[name] for name in ("running_mean", "running_var")}
+        self._handles: tuple[RemovableHandle, ...] = ()
 
     def attach(self) -> None:
-        norm = self.norm
-        self._source = cast(Tensor, norm.running_mean), cast(Tensor, norm.running_var)
-        self._handles = [
-            norm.register_forward_pre_hook(self._blend, with_kwargs=True),  # after the user's
-            norm.register_forward_hook(self._restore, prepend=True),  # before the user's
-        ]
+        self._source = {name: self._buffers[name] for name in self._source}
+        self._handles = (
+            self.norm.register_forward_pre_hook(self._blend, with_kwargs=True),  # after the user's
+            self.norm.register_forward_hook(self._restore, prepend=True),  # before the user's
+        )
 
     def detach(self) -> None:
         for handle in self._handles:
             handle.remove()
-        self._handles = []
-        if self.norm.running_mean is not self._source[0] or self.norm.running_var is not self._source[1]:
-            self._restore()  # the layer's forward failed
+        self._buffers.update(self._source)  # where the layer's forward failed, its hook has not run
 
-    def _blend(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        norm, share, (source_mean, source_var) = self.norm, self.share, self._source
+    def _blend(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        share, source_mean, source_var = self.share, self._source["running_mean"], self._source["running_var"]
         name, x = (None, args[0]) if args else next(iter(kwargs.items()))
         batch_mean, batch_var = moments(x.detach())
         mean = torch.lerp(source_mean.to(batch_mean), batch_mean, share)
         var = torch.lerp(source_var.to(batch_var), batch_var, share)
         if torch.is_grad_enabled() and x.requires_grad:
-            x = BlendGradient.apply(x, batch_mean, mean, var + norm.eps, share)
-        norm.running_mean, norm.running_var = mean.to(source_mean.dtype), var.to(source_var.dtype)
-        return ((x, *args[1:]), dict(kwargs)) if name is None else ((), {**kwargs, name: x})
+            x = BlendGradient.apply(x, batch_mean, mean, var + self.norm.eps, share)
+        self._buffers["running_mean"], self._buffers["running_var"] = mean.to(source_mean.dtype), var.to(source_var.dtype)
+        return ((x, *args[1:]), kwargs) if name is None else ((), {**kwargs, name: x})
 
     def _restore(self, *hook_arguments: Any) -> None:
-        self.norm.running_mean, self.norm.running_var = self._source
+        self._buffers.update(self._source)
 
 
 def moments(x: Tensor) -> tuple[Tensor, Tensor]:
