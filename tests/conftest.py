@@ -9,6 +9,7 @@ other, and nothing is added to `sys.path`.
 import json
 import signal
 import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ import pytest
 import torch
 from PIL import Image
 
+import dualtta
 from dualtta.bench.benchmarks import Options, Setup
 from dualtta.bench.cell import Cell, title
 from dualtta.bench.experiments import EXPERIMENTS
@@ -31,6 +33,8 @@ from dualtta.report import read_results
 from dualtta.report.plugins import REFERENCES, REMARKS, TABLES, load
 from dualtta.report.table import Table, Value
 from dualtta.report.tables import build_tables
+from dualtta.testing import run as run_stream
+from dualtta.testing import small_stream
 
 torch.set_num_threads(1)  # the nets are tiny; pytest's workers fill the cores
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell does for background jobs; children inherit it
@@ -314,3 +318,74 @@ def one_cell():
 @pytest.fixture(scope="session")
 def edit():
     return _edit
+
+
+# the same stream at two speeds
+
+LOOSE = {
+    "dualtta": {"tau_sa": 0.05, "tau_sp": 0.1},
+    "deyo": {"tau_plpd": 0.0},
+    "deyo_dual": {"tau_plpd": 0.05},
+    "eata": {"epsilon": 0.9},
+    "dualtta_safe": {"tau_sa": 0.05, "tau_sp": 0.1, "crowd": 2.5, "steady": 0.5},
+}
+
+
+def _both(model, method, batches, speed="safe", **options):
+    """The same stream at full cost and with shortcuts, in float64, where only rounding may differ."""
+    options = {"lr": 1e-3, **LOOSE.get(method, {}), **options}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dualtta.CollapseWarning)
+        pairs = [
+            (a := dualtta.adapt(model.double(), method, speed=s, **options), run_stream(a, batches)) for s in ("naive", speed)
+        ]
+    return pairs
+
+
+def _assert_same(naive, quick, limit=1e-9):
+    (reference, steps), (adapter, others) = naive, quick
+    for a, b in zip(steps, others, strict=True):
+        assert (a.logits - b.logits).abs().max() < limit
+        assert torch.equal(a.plus, b.plus)
+        assert torch.equal(a.minus, b.minus)
+        assert (a.weight - b.weight).abs().max() < limit
+        assert abs(a.loss - b.loss) < limit
+        assert (a.updated, a.skipped, a.recovered, a.collapsing) == (b.updated, b.skipped, b.recovered, b.collapsing)
+        assert _same_draws(a, b)
+        for name in a.drops:
+            looked = ~b.drops[name].isnan()
+            assert (a.drops[name] - b.drops[name])[looked].abs().max().nan_to_num() < limit if looked.any() else True
+    for name, value in reference.weights.values().items():
+        assert (value - adapter.weights.values()[name]).abs().max() < limit
+    assert reference.memory.keys() == adapter.memory.keys()
+    for name, value in reference.memory.items():
+        assert (value - adapter.memory[name]).abs().max() < limit
+
+
+def _same_draws(a, b):
+    return a.draws.keys() == b.draws.keys() and all(all(map(torch.equal, a.draws[name], b.draws[name])) for name in a.draws)
+
+
+def _doubles(batches=5, size=12, seed=0):
+    return [x.double() for x in small_stream(batches, size, seed=seed)]
+
+
+@pytest.fixture(scope="session")
+def loose():
+    """Settings by method with which small models of random weights select samples."""
+    return LOOSE
+
+
+@pytest.fixture(scope="session")
+def both():
+    return _both
+
+
+@pytest.fixture(scope="session")
+def assert_same():
+    return _assert_same
+
+
+@pytest.fixture(scope="session")
+def doubles():
+    return _doubles

@@ -2,7 +2,6 @@ import pytest
 import torch
 import torch._dynamo.testing
 from functorch.compile import make_boxed_func
-from speeds import LOOSE, assert_same, both, doubles
 from torch._dynamo.backends.common import aot_autograd
 
 import dualtta
@@ -21,7 +20,9 @@ pytestmark = [
 
 @pytest.mark.parametrize("norm", ["batch", "group"])
 @pytest.mark.parametrize("method", ["dualtta", "deyo", "sar", "eata", "tent", "source"])
-def test_compiled_passes_give_the_same_and_are_compiled_once_for_every_number_of_samples(method, norm):
+def test_compiled_passes_give_the_same_and_are_compiled_once_for_every_number_of_samples(
+    method, norm, both, assert_same, doubles, loose
+):
     counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
     torch._dynamo.reset()
     xs = doubles(9)
@@ -30,7 +31,7 @@ def test_compiled_passes_give_the_same_and_are_compiled_once_for_every_number_of
     torch._dynamo.reset()
     counter.clear()
     adapter = dualtta.adapt(
-        small_net(norm).double(), method, speed=Speed(compile=True, backend=counter), **LOOSE.get(method, {})
+        small_net(norm).double(), method, speed=Speed(compile=True, backend=counter), **loose.get(method, {})
     )
     run(adapter, xs[:4])  # the fourth may ask the source model, without gradient
     so_far = counter.frame_count
@@ -42,10 +43,12 @@ def test_compiled_passes_give_the_same_and_are_compiled_once_for_every_number_of
 
 
 @pytest.mark.parametrize("norm", ["batch", "group"])
-def test_what_was_compiled_for_a_method_without_a_feature_view_is_not_taken_for_one_with(norm):
+def test_what_was_compiled_for_a_method_without_a_feature_view_is_not_taken_for_one_with(
+    norm, both, assert_same, doubles, loose
+):
     torch._dynamo.reset()
     xs, quick = doubles(3), Speed(compile=True, backend="aot_eager")
-    run(dualtta.adapt(small_net(norm).double(), "deyo", speed=quick, **LOOSE["deyo"]), xs)  # adapts the same layers
+    run(dualtta.adapt(small_net(norm).double(), "deyo", speed=quick, **loose["deyo"]), xs)  # adapts the same layers
     assert_same(*both(small_net(norm), "dualtta", xs, speed=quick))
 
 
@@ -66,7 +69,7 @@ def test_the_backward_of_a_compiled_pass_begins_with_the_logits_alone(statistics
     assert begun == [[(8, 10)]]
 
 
-def test_what_was_compiled_for_some_statistics_is_not_taken_for_others():
+def test_what_was_compiled_for_some_statistics_is_not_taken_for_others(both, assert_same, doubles):
     torch._dynamo.reset()
     xs, quick = doubles(3), Speed(compile=True, backend="aot_eager")
     model = small_net("batch")
@@ -74,11 +77,11 @@ def test_what_was_compiled_for_some_statistics_is_not_taken_for_others():
         assert_same(*both(model, "dualtta", xs, speed=quick, statistics=statistics))
 
 
-def test_passes_by_a_blend_are_compiled_once():
+def test_passes_by_a_blend_are_compiled_once(loose):
     torch._dynamo.reset()
     counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
     quick = Speed(compile=True, backend=counter)
-    adapter = dualtta.adapt(small_net("batch"), "dualtta", speed=quick, statistics=0.5, **LOOSE["dualtta"])
+    adapter = dualtta.adapt(small_net("batch"), "dualtta", speed=quick, statistics=0.5, **loose["dualtta"])
     xs = small_stream(9, 12)
     run(adapter, xs[:4])
     so_far = counter.frame_count
@@ -89,9 +92,9 @@ def test_passes_by_a_blend_are_compiled_once():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize(("norm", "statistics"), [("batch", None), ("batch", 0.5), ("group", None)])
 @pytest.mark.parametrize("speed", ["safe", "half", "compiled", "fast"])
-def test_speeds_agree_on_a_gpu(speed, norm, statistics):
+def test_speeds_agree_on_a_gpu(speed, norm, statistics, loose):
     xs = [x.cuda() for x in small_stream(4, 32)]
-    options = {"lr": 1e-3, "statistics": statistics, **LOOSE["dualtta"]}
+    options = {"lr": 1e-3, "statistics": statistics, **loose["dualtta"]}
     naive, quick = (dualtta.adapt(small_net(norm).cuda(), "dualtta", speed=s, **options) for s in ("naive", speed))
     near = 0.1 if speed in ("half", "fast") else 1e-2
     for a, b in zip(run(naive, xs), run(quick, xs), strict=True):

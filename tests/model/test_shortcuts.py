@@ -1,12 +1,18 @@
 import pytest
 import torch
 import torch._dynamo.testing
-from speeds import Centred, assert_same, both, doubles
 from torch import nn
 
 import dualtta
 from dualtta.model.shortcuts import Shortcuts
 from dualtta.testing import run, small_net, small_stream
+
+
+class Centred(nn.Module):
+    """Samples that influence each other, by no BatchNorm."""
+
+    def forward(self, x):
+        return x - 0.5 * x.mean(0, keepdim=True)
 
 
 class Skipping(nn.Module):
@@ -114,7 +120,7 @@ NETS = {
 
 
 @pytest.mark.parametrize("kind", NETS)
-def test_a_shortcut_that_is_not_exact_on_a_model_is_found_out_and_not_taken(kind):
+def test_a_shortcut_that_is_not_exact_on_a_model_is_found_out_and_not_taken(kind, both, assert_same, doubles):
     torch.manual_seed(0)
     make, found, layer = NETS[kind]
     model, xs = make(), doubles()

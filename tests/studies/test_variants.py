@@ -8,7 +8,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_speed import assert_same, both, doubles
 from torch import nn
 from torch.nn.functional import cosine_similarity
 
@@ -77,14 +76,14 @@ def test_all_of_them_together_pass_on_batch_statistics_too(check):
 
 @pytest.mark.parametrize("norm", ["batch", "group"])
 @pytest.mark.parametrize("name", SWITCHES)
-def test_shortcuts_change_no_result(name, norm):
+def test_shortcuts_change_no_result(name, norm, both, assert_same, doubles):
     naive, quick = both(small_net(norm), "dual_variant", doubles(), **LOOSE, **SWITCHES[name])
     assert any(step.updated for step in naive[1])
     assert_same(naive, quick)
 
 
 @pytest.mark.parametrize("name", SWITCHES)
-def test_single_samples_are_the_same_with_shortcuts_and_adapt(name):
+def test_single_samples_are_the_same_with_shortcuts_and_adapt(name, both, assert_same, doubles):
     xs = [x[None] for x in doubles(1, 12)[0]]
     naive, quick = both(small_net(), "dual_variant", xs, **LOOSE, **SWITCHES[name])
     assert any(step.updated for step in naive[1])
@@ -103,7 +102,9 @@ def test_single_samples_are_the_same_with_shortcuts_and_adapt(name):
     ),
 )
 @settings(max_examples=40, deadline=None)
-def test_pruning_changes_no_result_whatever_d_minus_is(seed, size, taus, drop, breaks_by, filters, bounds):
+def test_pruning_changes_no_result_whatever_d_minus_is(
+    seed, size, taus, drop, breaks_by, filters, bounds, both, assert_same, doubles
+):
     named = dict(zip(("tau_sa", "tau_sp", "tau_minus"), taus, strict=True))
     switches = dict(zip(("filter_sa", "filter_sp"), filters, strict=True))
     options = {**named, **switches, **bounds, "drop": drop, "breaks_by": breaks_by}
