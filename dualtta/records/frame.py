@@ -47,7 +47,7 @@ class Records(pd.DataFrame):  # type: ignore[misc]
     protocol            whose published settings the method follows, where recorded
     hyperparameters, lr all settings in force (a dict), and the learning rate
     statistics          what BatchNorm normalises by, where recorded
-    samples, subset     how many samples, and whether they are a part of the data
+    samples, subset     how many samples (`frame["samples"]`), and whether they are a part of the data
     accuracy, mean_of_groups, worst_group, calibration_error, adapt, corr_adapt, plus_share, plus_correct, ...
                         every number of summary.json, as a share; updates, batches, collapsing, ... are counts
     domain_accuracy, group_accuracy, quadrants
@@ -58,7 +58,7 @@ class Records(pd.DataFrame):  # type: ignore[misc]
     caveats             what limits the numbers, in words (a tuple)
     record              the record itself: `record.rows()` reads its per-sample columns, `record.cell` is all of cell.json
 
-    `notes` names the records that were left out, with the reason.
+    `notes` names the records that were left out, with the reason; `samples()` has the per-sample columns of all cells.
     """
 
     _metadata = ["notes"]  # noqa: RUF012

@@ -237,7 +237,7 @@ def test_a_run_is_found_and_shows_its_settings_and_how_to_repeat_it(browser, add
         shown.first.locator("button.open").click()
         told = page.text_content("#run")
         assert "tau_sp" in told
-        assert "run_cell(cell, place)" in told
+        assert "run_cell(cell, workspace)" in told
         assert "python" in told
         assert tab.errors == []
 
