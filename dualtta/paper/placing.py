@@ -23,6 +23,10 @@ MODELS = {  # of the paper, by dataset
 }
 BATCH = 64
 NEAREST = "as in the paper"  # the variant with no difference
+PARTS = (  # the order of the words in the name of a variant
+    *("a subset", "a copy", "instead of the paper's r", "random weights: ", "other weights", "saw at most", "starts from"),
+    *("batches of", "passes over", "in the stream", "corrupted on the fly"),
+)
 
 
 @dataclass(frozen=True)
@@ -183,7 +187,8 @@ def _with_variants(found: list[Placed], firsts: dict[int, Any]) -> list[Placed]:
 
 def _context(cell: Any) -> tuple[str, ...]:
     """In what a setting differs from the paper's, or from all of the data: rows that share it are in one table."""
-    return (*context(cell), *remarks(cell))
+    words = (*context(cell), *remarks(cell))
+    return tuple(sorted(words, key=lambda text: next((i for i, part in enumerate(PARTS) if part in text), len(PARTS))))
 
 
 def _recipe(cell: Any) -> str:
