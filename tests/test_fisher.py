@@ -84,7 +84,7 @@ def test_a_cache_that_does_not_fit_is_refused_and_kept(tmp_path):
     model, path = small_net(), tmp_path / "fisher"
     dualtta.estimate_fisher(model, small_stream(), origin=ORIGIN, cache=path, progress=False)
     kept = path.read_bytes()
-    with pytest.raises(ValueError, match="was taken on 'random images"):
+    with pytest.raises(ValueError, match="was estimated on 'random images"):
         dualtta.estimate_fisher(model, small_stream(), origin="other images", cache=path, progress=False)
     other = small_net(seed=1)
     other[0][1].weight.data *= 2

@@ -32,11 +32,6 @@ def source(tmp_path):
     return make_folder(tmp_path / "source")
 
 
-def cli(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "dualtta", "data", "corrupt", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
-
-
 def written(root: Path) -> dict[str, bytes]:
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
@@ -45,10 +40,24 @@ def make(recipe: Recipe, workers: int = 1) -> list[str]:
     return [made.image for made in corrupt_folder(recipe, prepare(recipe), workers)]
 
 
-@pytest.mark.slow
-def test_the_command_writes_the_layout_of_imagenet_c(source, tmp_path):
+def test_the_command_writes_the_layout_of_imagenet_c(source, tmp_path, cli):
     target = tmp_path / "target"
-    result = cli(source, target, "--corruptions", "frost,fog", "--severities", 2, 5, "--size", "keep", "--workers", 2, "--json")
+    result = cli(
+        "data",
+        "corrupt",
+        source,
+        target,
+        "--corruptions",
+        "frost,fog",
+        "--severities",
+        2,
+        5,
+        "--size",
+        "keep",
+        "--workers",
+        2,
+        "--json",
+    )
     assert result.returncode == 0, result.stderr
     told = json.loads(result.stdout)
     assert (told["written"], told["skipped"], told["unreadable"]) == (24, 0, [])
@@ -97,7 +106,7 @@ def test_existing_images_stay_and_missing_ones_are_made(source, tmp_path):
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
 @pytest.mark.slow
-def test_an_interrupted_run_leaves_whole_files_and_the_next_continues(tmp_path, ending):
+def test_an_interrupted_run_leaves_whole_files_and_the_next_continues(tmp_path, ending, cli):
     source, target, whole = make_folder(tmp_path / "source", 4, 30, (90, 90)), tmp_path / "target", tmp_path / "whole"
     options = ["--corruptions", "zoom_blur", "elastic_transform", "--severities", "3", "--size", "160", "--workers", "2"]
     command = [sys.executable, "-m", "dualtta", "data", "corrupt", str(source), str(target), *options]
@@ -118,8 +127,8 @@ def test_an_interrupted_run_leaves_whole_files_and_the_next_continues(tmp_path, 
     halves = [path for path in target.rglob("*.JPEG") if not opens(path)]
     assert halves == []
     assert 10 <= len(list(target.rglob("*.JPEG"))) < 240
-    assert cli(source, target, *options).returncode == 0
-    assert cli(source, whole, *options).returncode == 0
+    assert cli("data", "corrupt", source, target, *options).returncode == 0
+    assert cli("data", "corrupt", source, whole, *options).returncode == 0
     assert written(target) == written(whole)
 
 
@@ -140,14 +149,14 @@ def test_a_disk_that_fills_within_an_image_leaves_nothing_of_it(source, tmp_path
     assert [path.name for path in (tmp_path / "target").rglob("*") if path.is_file()] == [RECORD]
 
 
-def test_unreadable_images_are_reported_and_the_others_written(source, tmp_path):
+def test_unreadable_images_are_reported_and_the_others_written(source, tmp_path, cli):
     whole = (source / "n00/img_0.png").read_bytes()
     (source / "n00/img_0.png").write_bytes(whole[: len(whole) // 2])
     (source / "n01/img_1.png").write_text("<html>404</html>")
     (source / "n01/empty.jpg").write_bytes(b"")
     (source / "n01/pointer.jpg").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n")
     (source / "n01/notes.txt").write_text("no image")
-    result = cli(source, tmp_path / "target", "--corruptions", "contrast", "--severities", 1, "--workers", 1)
+    result = cli("data", "corrupt", source, tmp_path / "target", "--corruptions", "contrast", "--severities", 1, "--workers", 1)
     assert result.returncode == 1
     lines = result.stderr.strip().splitlines()
     assert [line.split()[1] for line in lines] == ["n00/img_0.png", "n01/empty.jpg", "n01/img_1.png", "n01/pointer.jpg"]
@@ -192,22 +201,21 @@ def test_damaged_images_of_any_kind_never_stop_a_run(tmp_path):
         (["--severity", "1"], "severity"),
     ],
 )
-def test_bad_options_are_one_line_and_nothing_is_written(source, tmp_path, options, message):
-    refused(cli(source, tmp_path / "target", *options), message)
+def test_bad_options_are_one_line_and_nothing_is_written(source, tmp_path, options, message, cli):
+    refused(cli("data", "corrupt", source, tmp_path / "target", *options), message)
     assert not (tmp_path / "target").exists()
 
 
-@pytest.mark.slow
-def test_bad_folders_are_one_line_and_nothing_is_written(source, tmp_path):
-    refused(cli(tmp_path / "none", tmp_path / "target"), "there is no folder")
+def test_bad_folders_are_one_line_and_nothing_is_written(source, tmp_path, cli):
+    refused(cli("data", "corrupt", tmp_path / "none", tmp_path / "target"), "there is no folder")
     (tmp_path / "empty").mkdir()
-    refused(cli(tmp_path / "empty", tmp_path / "target"), "holds no images")
-    refused(cli(source, source / "inside"), "choose a folder outside")
+    refused(cli("data", "corrupt", tmp_path / "empty", tmp_path / "target"), "holds no images")
+    refused(cli("data", "corrupt", source, source / "inside"), "choose a folder outside")
     (tmp_path / "file").write_text("in the way")
-    refused(cli(source, tmp_path / "file"), "cannot write to")
-    refused(cli(source, tmp_path / "file" / "below"), "cannot write to")
+    refused(cli("data", "corrupt", source, tmp_path / "file"), "cannot write to")
+    refused(cli("data", "corrupt", source, tmp_path / "file" / "below"), "cannot write to")
     Image.new("RGB", (8, 8)).save(source / "n00/img_0.jpg")
-    refused(cli(source, tmp_path / "target"), "would both become n00/img_0.JPEG: rename one")
+    refused(cli("data", "corrupt", source, tmp_path / "target"), "would both become n00/img_0.JPEG: rename one")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file", "source"]
     assert not (source / "inside").exists()
 

@@ -82,6 +82,7 @@ def wake(model):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.slow
 def test_one_real_step_on_every_family(family):
     make, side, layer, last = FAMILIES[family]
     torch.manual_seed(0)

@@ -74,6 +74,7 @@ def found():
     return diagnose(small_net().double(), [x.double() for x in small_stream(3, 12)], tau_sa=0.0, tau_sp=0.05)
 
 
+@pytest.mark.slow
 def test_the_files_hold_the_measurements(found, tmp_path):
     files = {path.name: path for path in found.write(tmp_path)}
     assert set(files) >= {

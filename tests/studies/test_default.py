@@ -27,6 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::dualtta.CollapseWarning")
 @pytest.mark.parametrize("size", [1, 16, 64])
 @pytest.mark.parametrize("norm", ["batch", "group", "layer"])
 @pytest.mark.parametrize("settings", [{}, LOOSE, {**LOOSE, "crowd": None}, {**LOOSE, "steady": None}], ids=str)
+@pytest.mark.slow
 def test_the_default_is_the_candidate_to_the_bit(settings, norm, size, speed):
     xs = [x[torch.arange(size) % len(x)] for x in small_stream(8)]
     safe = dualtta.adapt(small_net(norm), "dualtta_safe", speed=speed, **settings)

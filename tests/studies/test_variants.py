@@ -65,6 +65,7 @@ def test_with_nothing_switched_it_is_the_method_as_printed(norm, change):
 
 
 @pytest.mark.parametrize("name", SWITCHES)
+@pytest.mark.slow
 def test_every_switch_passes_the_public_checks(name):
     check_method(make_method("dual_variant", **LOOSE, **SWITCHES[name]), small_net("group"))
 
