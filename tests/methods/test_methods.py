@@ -19,7 +19,9 @@ from dualtta.views import PatchShuffle, Style
 LOOSE = {"dualtta_safe": {"crowd": 2.5, "steady": 0.5}}  # random weights predict few classes: as it is, it would wait
 
 
-@pytest.mark.parametrize("norm", ["batch", "group", "layer", "instance"])
+@pytest.mark.parametrize(
+    "norm", ["batch", "group", *(pytest.param(norm, marks=pytest.mark.slow) for norm in ("layer", "instance"))]
+)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.filterwarnings("ignore::dualtta.CollapseWarning")
