@@ -8,7 +8,7 @@ tables.py      generic tables; plug-ins add theirs; overview.py has the one of `
 render.py      a table as Markdown, LaTeX and CSV; terminal.py shows it
 outcomes.py    per-sample columns, reduced once for comparisons, figures and page
 figures/       one kind of figure a file
-page.py        the page: page_*.py, standings.py, thumbnails.py, markup.py and assets/
+page.py        the page: page_*.py, thumbnails.py, markup.py and assets/
 """
 
 import json
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from dualtta.report.table import Table
 
 FORMATS = ("md", "tex", "csv")
-ENDINGS = {"tables": (".md", ".tex", ".csv"), "figures": (".png", ".svg")}  # of what a report writes into these folders
 PAGE = "page.html"
 WRITTEN = "report.json"  # what the last report wrote: the next one removes what it does not write again
 
@@ -86,10 +85,9 @@ def read_results(
 
     records = load_records(folders, progress=progress, reduce=Reducer())
     notes = list(records.notes)
-    tuning = records[records["stage"] == "tuning"] if len(records) else records
-    if len(tuning):
-        seeds = sorted(set(tuning["seed"]))
-        words = f"seed{'' if len(seeds) == 1 else 's'} {', '.join(map(str, seeds))}"
+    tuning = records["seed"][records["stage"] == "tuning"].tolist() if len(records) else []
+    if tuning:
+        words = f"seed{'s' if len(set(tuning)) > 1 else ''} {', '.join(map(str, sorted(set(tuning))))}"
         notes.append(f"{len(tuning)} cells on {words} chose settings; they are not reported")
     frame = results(records)
     if not len(frame):
@@ -103,8 +101,7 @@ def write_tables(report: Report, formats: Sequence[str]) -> None:
 
     for table in report.tables:
         for name in formats:
-            ending, write = WRITERS[name]
-            _write(report, report.out / "tables" / f"{table.name}{ending}", write(table))
+            _write(report, report.out / "tables" / f"{table.name}.{name}", WRITERS[name](table))
     notes = "\n".join(["## Notes", "", *(f"- {md(line)}" for line in report.notes)]) + "\n" if report.notes else ""
     parts = [*(to_markdown(table) for table in report.tables), notes]
     _write(report, report.out / "report.md", "\n".join(["# Report\n", *filter(None, parts)]))
@@ -113,14 +110,14 @@ def write_tables(report: Report, formats: Sequence[str]) -> None:
 def draw(report: Report, root: Path | None, progress: Callable[[int, int], None], workers: int = 1) -> None:
     """Figures and the page."""
     from dualtta.report.figures import draw_all, sheets
-    from dualtta.report.page import write_page
+    from dualtta.report.page import page
 
     title = ", ".join(folder.resolve().name.removesuffix(".parquet") for folder in report.folders)
     contents = contents_of(title, report.frame, report.tables, report.notes, root)
     total = len(sheets(contents.kinds))
     report.files += draw_all(contents.kinds, report.out / "figures", lambda done: progress(done, total), workers)
-    report.page = write_page(report.out / PAGE, contents)
-    report.files.append(report.page)
+    report.page = report.out / PAGE
+    _write(report, report.page, page(contents))
 
 
 def contents_of(
@@ -145,16 +142,13 @@ def _write(report: Report, path: Path, text: str) -> None:
 def _remove_old_files(report: Report) -> None:
     """Remove the tables and figures of an earlier report that were not written again, and list what was written."""
     written = report.out / WRITTEN
+    made = {kind: sorted(path.name for path in report.files if path.parent.name == kind) for kind in ("tables", "figures")}
     try:
         before = json.loads(written.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        before = None
-    made = {kind: sorted(path.name for path in report.files if path.parent.name == kind) for kind in ENDINGS}
-    for kind, endings in ENDINGS.items():
-        listed = before.get(kind) if isinstance(before, dict) else None
-        names = {Path(str(name)).name for name in listed} if isinstance(listed, list) else set()
-        for name in names - set(made[kind]):
-            if Path(name).suffix in endings:
-                (report.out / kind / name).unlink(missing_ok=True)
+        old = [report.out / kind / Path(name).name for kind in made for name in {*before[kind]} - {*made[kind]}]
+    except (OSError, ValueError, TypeError, KeyError):  # none, or not ours
+        old = []
+    for path in old:
+        path.unlink(missing_ok=True)
     about = {"folders": [str(folder) for folder in report.folders], **made, "notes": report.notes}
     write_bytes(written, (json.dumps(about, indent=1) + "\n").encode())

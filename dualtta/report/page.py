@@ -12,15 +12,13 @@ from string import Template
 from typing import Any
 
 from dualtta import __version__
-from dualtta.files import write_bytes
 from dualtta.report.comparisons import Comparison
 from dualtta.report.figures import Kind
 from dualtta.report.markup import Html, data, inner, plain, tag
 from dualtta.report.page_runs import about_runs, show_runs
 from dualtta.report.page_samples import plane, show_galleries, show_plane
-from dualtta.report.page_summary import show_summary
+from dualtta.report.page_summary import show_summary, standings
 from dualtta.report.page_tables import show_table
-from dualtta.report.standings import standings
 from dualtta.report.table import Table
 from dualtta.report.thumbnails import Gallery
 
@@ -39,12 +37,6 @@ class Contents:
     left_out: int = 0  # of the notes, those on records that could not be used
 
 
-def write_page(path: Path, contents: Contents) -> Path:
-    """Write the page."""
-    write_bytes(path, page(contents).encode())
-    return path
-
-
 def page(contents: Contents) -> str:
     points = plane(contents.comparisons)
     sections = {
@@ -58,9 +50,7 @@ def page(contents: Contents) -> str:
     }
     if not contents.comparisons:
         sections = {"Notes": sections["Notes"]}
-    if not contents.notes:
-        del sections["Notes"]
-    shown = {name: body for name, body in sections.items() if body}
+    shown = {name: body for name, body in sections.items() if body and (name != "Notes" or contents.notes)}
     figures = [
         {"panels": [{"detail": panel.detail, "plot": kind.plot(plainly(panel))} for panel in kind.panels]}
         for kind in contents.kinds
@@ -100,29 +90,21 @@ def _section(name: str, body: Html) -> Html:
 
 def _hero(contents: Contents) -> Html:
     runs = [run for comparison in contents.comparisons for run in comparison.runs]
-    samples = sum(run.samples for run in runs)
-    finished = sorted(str(run.finished)[:10] for run in runs if run.finished)
-    when = f"Recorded on {finished[0]}." if finished and finished[0] == finished[-1] else ""
-    if finished and not when:
-        when = f"Recorded from {finished[0]} to {finished[-1]}."
-    facts = {
-        "runs": len(runs),
-        "methods": len({run.method for run in runs}),
-        "datasets": len({run.dataset for run in runs}),
-        "seeds": len({run.seed for run in runs}),
-        "predictions": samples,
-    }
+    days = sorted(str(run.finished)[:10] for run in runs if run.finished)
+    when = f"Recorded on {days[0]}." if days else ""
+    if days and days[0] != days[-1]:
+        when = f"Recorded from {days[0]} to {days[-1]}."
+    counts = {f"{key}s": len({getattr(run, key) for run in runs}) for key in ("method", "dataset", "seed")}
+    facts = {"runs": len(runs), **counts, "predictions": sum(run.samples for run in runs)}
     count = contents.left_out
     used = f"{count} record{'s were' if count != 1 else ' was'} left out or changed: "
-    warning = tag("p", used, tag("a", "see the notes", href="#notes"), ".")
-    nothing = tag("p", "There is no finished run here, so there is nothing to show.", class_="lead")
     return tag(
         "section",
         tag("p", "dualtta report", class_="eyebrow"),
         tag("h1", contents.title),
-        tag("p", when, class_="lead") if runs else nothing,
+        tag("p", when if runs else "There is no finished run here, so there is nothing to show.", class_="lead"),
         tag("dl", [tag("div", tag("dt", k), tag("dd", f"{v:,}")) for k, v in facts.items()], class_="facts") if runs else None,
-        tag("div", warning, class_="alert") if count else None,
+        tag("div", tag("p", used, tag("a", "see the notes", href="#notes"), "."), class_="alert") if count else None,
         class_="hero",
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from dualtta.report.comparisons import Comparison
 from dualtta.report.markup import Html, tag
+from dualtta.report.page_tables import heading
 from dualtta.report.table import MISSING
 
 HEADER = ("run", "method", "dataset", "model", "scenario", "seed", "samples", "accuracy", "images/s", "seconds")
@@ -14,16 +15,7 @@ HEADER = ("run", "method", "dataset", "model", "scenario", "seed", "samples", "a
 
 def show_runs(comparisons: Sequence[Comparison]) -> Html:
     runs = [run for comparison in comparisons for run in comparison.runs]
-    heads = [
-        tag(
-            "th",
-            tag("button", name, tag("span", "", class_="arrow", aria_hidden="true"), type="button"),
-            scope="col",
-            aria_sort="none",
-            class_="text" if i < 5 else None,
-        )
-        for i, name in enumerate(HEADER)
-    ]
+    heads = [heading(name, i < 5) for i, name in enumerate(HEADER)]
     table = tag("table", tag("thead", tag("tr", heads)), tag("tbody", [_row(run) for run in runs]), class_="sortable runs")
     search = tag("label", "Find runs ", tag("input", type="search", id="find", placeholder="method, dataset, seed, …"))
     box = tag("div", table, class_="scroll tall", tabindex=0, role="region", aria_label="All runs")
@@ -36,13 +28,11 @@ def show_runs(comparisons: Sequence[Comparison]) -> Html:
 
 def _row(run: Any) -> Html:
     speed, seconds = run.images_per_second, run.seconds
+    texts = (_chosen(run.record.cell["cell"]["method"]), run.dataset, run.model, run.scenario)
     return tag(
         "tr",
         tag("th", tag("button", run.run[:8], type="button", class_="open", data_run=run.run), scope="row", data_sort=run.run),
-        tag("td", _chosen(run.record.cell["cell"]["method"]), class_="text"),
-        tag("td", run.dataset, class_="text"),
-        tag("td", run.model, class_="text"),
-        tag("td", run.scenario, class_="text"),
+        [tag("td", text, class_="text") for text in texts],
         tag("td", run.seed, data_sort=run.seed),
         tag("td", f"{run.samples:,}{' *' if run.subset else ''}", data_sort=run.samples),
         tag("td", f"{100 * run.accuracy:.2f}", data_sort=run.accuracy),
@@ -56,7 +46,7 @@ def _chosen(method: dict[str, Any]) -> str:
     >>> _chosen({"name": "tent", "lr": 0.001})
     'tent (lr=0.001)'
     """
-    settings = ", ".join(f"{key}={value}" for key, value in method.items() if key != "name")
+    settings = ", ".join(f"{key}={value}" for key, value in _others(method).items())
     return f"{method['name']} ({settings})" if settings else str(method["name"])
 
 
@@ -126,13 +116,13 @@ def repeat(run: Any) -> str:
     after = ["print(run_cell(cell, workspace) or workspace.folder(cell))"]
     if source is not None and isinstance(source.get("recipe"), dict):
         imports += ["from dualtta.train import Source", "from dualtta.train.recipes import Recipe"]
-        recipe = ", ".join(f"{key}={_tuple(value)!r}" for key, value in source["recipe"].items())
+        recipe = {key: tuple(value) if isinstance(value, list) else value for key, value in source["recipe"].items()}
         start = str(source.get("weights"))
         if start.startswith("sha256:"):
             before = [f"# FILE: the weights that training started from, {start}"]
             source = {**source, "weights": "FILE"}
-        rest = ", ".join(f"{key}={value!r}" for key, value in source.items() if key != "recipe")
-        before.append(f"source = Source({rest}, recipe=Recipe({recipe}))")
+        rest = {key: value for key, value in source.items() if key != "recipe"}
+        before.append(f"source = Source({_arguments(rest)}, recipe=Recipe({_arguments(recipe)}))")
         lines.append("    source=source,")
         after.insert(0, "run_source(source, workspace)  # trains the source model where it is not there yet")
     workspace = 'workspace = Workspace(Path("results/again"), root=Path("DATA"))  # DATA: the folder of your data'
@@ -143,5 +133,5 @@ def _others(values: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key != "name"}
 
 
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+def _arguments(values: dict[str, Any]) -> str:
+    return ", ".join(f"{key}={value!r}" for key, value in values.items())

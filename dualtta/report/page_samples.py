@@ -8,7 +8,7 @@ import numpy as np
 from dualtta.report.comparisons import Comparison
 from dualtta.report.markup import Html, plain, tag
 from dualtta.report.outcomes import SETS
-from dualtta.report.thumbnails import VIEWS, Gallery, Thumbnail
+from dualtta.report.thumbnails import VIEWS, Gallery
 
 ALL_POINTS = 40_000  # on the page, over all runs: a phone can load so many
 SEED = 1
@@ -22,13 +22,10 @@ def plane(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
 
 
 def _plane(title: str, run: Any, most: int) -> dict[str, Any]:
-    points = run.reduced.points
-    columns = points.columns
-    size = len(columns["set"])
-    chosen = np.arange(size)
-    if size > most:
-        chosen = np.sort(np.random.default_rng(SEED).choice(size, most, replace=False))
-    method = run.hyperparameters
+    points, method = run.reduced.points, run.hyperparameters
+    size = len(points.columns["set"])
+    chosen = np.sort(np.random.default_rng(SEED).choice(size, most, replace=False)) if size > most else np.arange(size)
+    columns = {name: column[chosen] for name, column in points.columns.items()}
     return {
         "title": title,
         "total": points.total,
@@ -38,13 +35,12 @@ def _plane(title: str, run: Any, most: int) -> dict[str, Any]:
         "drop": str(method.get("drop", "absolute")),
         "tau": [method.get("tau_sa"), method.get("tau_sp")],
         "tally": run.reduced.tally.tolist(),
-        "x": columns["drop_alter"][chosen].astype(np.float64).round(3).tolist(),
-        "y": columns["drop_preserve"][chosen].astype(np.float64).round(3).tolist(),
-        "c": columns["confidence"][chosen].astype(np.float64).round(3).tolist(),
-        **{key: columns[name][chosen].tolist() for key, name in KEYS.items()},
+        **{key: columns[name].astype(np.float64).round(3).tolist() for key, name in NUMBERS.items()},
+        **{key: columns[name].tolist() for key, name in KEYS.items()},
     }
 
 
+NUMBERS = {"x": "drop_alter", "y": "drop_preserve", "c": "confidence"}
 KEYS = {"i": "index", "l": "label", "p": "prediction", "d": "domain", "s": "set"}
 
 
@@ -59,9 +55,8 @@ def show_plane(runs: list[dict[str, Any]]) -> Html:
         _choice("Set", "plane-set", [("", "all"), *((str(i), name) for i, name in enumerate(SETS))]),
         class_="controls",
     )
-    counts = tag(
-        "div", tag("table", class_="counts", id="plane-counts"), class_="scroll", tabindex=0, role="region", aria_label="Counts"
-    )
+    table = tag("table", class_="counts", id="plane-counts")
+    counts = tag("div", table, class_="scroll", tabindex=0, role="region", aria_label="Counts")
     points = tag("p", "", id="plane-said", class_="quiet", aria_live="polite")
     return Html(controls + points + tag("div", "", id="plane", class_="figure") + counts)
 
@@ -81,34 +76,22 @@ def show_galleries(galleries: list[Gallery], notes: list[str]) -> Html:
 
 def _gallery(gallery: Gallery) -> Html:
     parts = []
-    for name, thumbnails in gallery.sets.items():
+    for name, views in gallery.views.items():
         meaning = "likely correct: falls and holds" if name == "D+" else "likely incorrect: stays and breaks"
-        what = tag("h4", tag("b", name), f" {meaning}")
-        shown = [_figure(thumbnail) for thumbnail in thumbnails] or tag("p", "No sample is in this set.", class_="quiet")
-        parts.append(tag("div", what, tag("div", shown, class_="samples"), class_="set"))
-    about = "The samples nearest to the median drops of their set"
-    return tag("section", tag("h3", gallery.title), tag("p", f"{about}; run {gallery.run[:8]}.", class_="quiet"), parts)
+        columns = gallery.run.reduced.typical[name]
+        rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        shown = [_figure(gallery.run, row, each) for row, each in zip(rows, views, strict=True)]
+        samples = tag("div", shown or tag("p", "No sample is in this set.", class_="quiet"), class_="samples")
+        parts.append(tag("div", tag("h4", tag("b", name), f" {meaning}"), samples, class_="set"))
+    about = f"The samples nearest to the median drops of their set; run {gallery.run.run[:8]}."
+    return tag("section", tag("h3", gallery.title), tag("p", about, class_="quiet"), parts)
 
 
-def _figure(thumbnail: Thumbnail) -> Html:
-    images = [
-        tag(
-            "span",
-            tag("img", src=url, alt=f"{name}: {thumbnail.label}"),
-            tag("small", name),
-        )
-        for name, url in thumbnail.images.items()
-    ]
-    verdict = "right" if thumbnail.right else f"wrong, it is {thumbnail.label}"
-    alter, preserve = (round(drop, 2) + 0.0 for drop in (thumbnail.drop_alter, thumbnail.drop_preserve))  # no minus zero
-    drops = f"confidence {thumbnail.confidence:.2f}, Diff_sa {alter:.2f}, Diff_sp {preserve:.2f}"
-    return tag(
-        "figure",
-        tag("div", images, class_="views"),
-        tag(
-            "figcaption",
-            tag("b", thumbnail.prediction),
-            tag("span", verdict, class_="right" if thumbnail.right else "wrong"),
-            tag("small", f"{thumbnail.domain}; {drops}"),
-        ),
-    )
+def _figure(run: Any, row: dict[str, Any], views: dict[str, str]) -> Html:
+    label, right = run.classes[row["label"]], row["label"] == row["prediction"]
+    images = [tag("span", tag("img", src=url, alt=f"{name}: {label}"), tag("small", name)) for name, url in views.items()]
+    verdict = tag("span", "right" if right else f"wrong, it is {label}", class_="right" if right else "wrong")
+    alter, preserve = (round(float(row[name]), 2) + 0.0 for name in ("drop_alter", "drop_preserve"))  # no minus zero
+    about = f"{run.domains[row['domain']]}; confidence {row['confidence']:.2f}, Diff_sa {alter:.2f}, Diff_sp {preserve:.2f}"
+    caption = tag("figcaption", tag("b", run.classes[row["prediction"]]), verdict, tag("small", about))
+    return tag("figure", tag("div", images, class_="views"), caption)

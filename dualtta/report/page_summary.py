@@ -1,7 +1,68 @@
-"""The page's first section: a card for each task, with all methods on one scale."""
+"""The page's first section: a card for each task, with all methods on one scale, best first."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dualtta.report.comparisons import METRICS, Comparison, Entry
 from dualtta.report.markup import Html, tag
-from dualtta.report.standings import RULE, Place, Standing
+from dualtta.report.statistics import mark_best
+from dualtta.report.table import Row, Value
+
+RULE = (
+    "A method is ahead where the paired 95 % interval of its difference to every other, over samples and seeds, lies above "
+    "zero; methods that the interval does not separate from the best are level with it. With one seed, the variation over "
+    "seeds is not in the interval."
+)
+MANY = 12  # cards on the first screen, and methods on a card
+FEW = 4  # methods that one sentence can name
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The methods on one task, best first; those on fewer seeds or samples than others are not `whole` and come last."""
+
+    comparison: Comparison
+    metric: str
+    places: tuple[tuple[Entry, Value], ...]  # as shares, marked by statistics.py
+
+    @property
+    def ahead(self) -> bool:
+        """Whether the first is above all others."""
+        return self.places[0][1].best
+
+    @property
+    def level(self) -> list[str]:
+        """The labels of those that are level with the first."""
+        return [entry.label for entry, value in self.places[1:] if value.level]
+
+    @property
+    def notes(self) -> list[str]:
+        notes = ["a subset of the data"] if self.comparison.subset else []
+        notes += ["one seed: no deviation"] if {value.seeds for _, value in self.places} == {1} else []
+        fewer = [entry.label for entry, value in self.places if not value.whole]
+        collapsed = [entry.label for entry, _ in self.places if any(run.collapsing > 0 for run in entry.runs)]
+        notes += [f"on fewer seeds or samples, so not ranked: {', '.join(fewer)}"] if fewer else []
+        return [*notes, f"collapse alarms: {', '.join(collapsed)}"] if collapsed else notes
+
+
+def standings(comparisons: Sequence[Comparison]) -> list[Standing]:
+    """For every comparison of at least two methods or settings."""
+    made = []
+    for comparison in comparisons:
+        metric = comparison.metric
+        scored = [(entry, score) for entry in comparison.entries if (score := entry.over_seeds(metric))]
+        if len(scored) < 2:
+            continue
+        most = max((len(entry.runs), entry.samples) for entry, _ in scored)
+        places = [
+            (entry, Value(s.mean, s.deviation, s.seeds, whole=(len(entry.runs), entry.samples) == most, cells=entry.runs))
+            for entry, s in scored
+        ]
+        places.sort(key=lambda place: (not place[1].whole, -(place[1].mean or 0), place[0].label))
+        marked = mark_best([Row(entry.label, (value,)) for entry, value in places], {0: metric})
+        values = [value for row in marked for value in row.values if isinstance(value, Value)]
+        made.append(Standing(comparison, metric, tuple((entry, v) for (entry, _), v in zip(places, values, strict=True))))
+    return made
 
 
 def show_summary(standings: list[Standing]) -> Html:
@@ -14,103 +75,88 @@ def show_summary(standings: list[Standing]) -> Html:
     return Html(said + tag("div", cards[:MANY], class_="cards") + (more or "") + tag("p", RULE, class_="quiet"))
 
 
-MANY = 12  # cards on the first screen
-FEW = 4  # methods that one sentence can name
-
-
 def verdict(standings: list[Standing]) -> str:
     """How often each method has the highest mean, and on how many of these tasks it is ahead of all others."""
     won: dict[str, list[Standing]] = {}
     for standing in standings:
-        won.setdefault(standing.best.label, []).append(standing)
-    wins = {label: len(some) for label, some in won.items()}
-    ranked = sorted(wins, key=lambda label: (-wins[label], label))
-    parts = [f"{label} has the highest mean on {wins[label]} of {len(standings)}, {_ahead(won[label])}" for label in ranked]
-    others = sum(wins[label] for label in ranked[FEW:])
+        won.setdefault(standing.places[0][0].label, []).append(standing)
+    ranked = sorted(won.items(), key=lambda item: (-len(item[1]), item[0]))
+    parts = [f"{label} has the highest mean on {len(some)} of {len(standings)}, {_ahead(some)}" for label, some in ranked]
+    others = sum(len(some) for _, some in ranked[FEW:])
     return f"{'; '.join(parts[:FEW])}{f'; others on {others}' if others else ''}."
 
 
 def _ahead(won: list[Standing]) -> str:
     """How often it is ahead of all others by the paired interval."""
     ahead = sum(standing.ahead for standing in won)
-    single = sum(standing.best.score.seeds == 1 for standing in won)
+    single = sum(standing.places[0][1].seeds == 1 for standing in won)
     known = f" ({single} by one seed)" if single else ""
     return (f"ahead of all others on {ahead}" if ahead else "never ahead of all others") + known
 
 
 def _card(standing: Standing) -> Html:
-    best = standing.best
+    best, score = standing.places[0]
+    winner = [
+        tag("span", class_="swatch", style=f"--c:{best.style.color}"),
+        tag("span", best.label, class_="who"),
+        tag("span", f"{100 * _mean(score):.1f}", class_="big"),
+        tag("span", "" if score.deviation is None else f"± {100 * score.deviation:.1f}", class_="deviation"),
+    ]
     return tag(
         "article",
-        tag("h3", standing.title),
-        tag("p", standing.detail, class_="quiet"),
-        tag(
-            "p",
-            tag("span", class_="swatch", style=f"--c:{best.style.color}"),
-            tag("span", best.label, class_="who"),
-            tag("span", f"{100 * best.score.mean:.1f}", class_="big"),
-            tag("span", "" if best.score.deviation is None else f"± {100 * best.score.deviation:.1f}", class_="deviation"),
-            class_="winner",
-        ),
+        tag("h3", standing.comparison.title),
+        tag("p", standing.comparison.detail, class_="quiet"),
+        tag("p", winner, class_="winner"),
         tag("p", _against(standing), class_="verdict"),
         _ladder(standing),
-        tag("p", "; ".join([f"{standing.metric}, %", *standing.notes]), class_="quiet small"),
+        tag("p", "; ".join([f"{METRICS[standing.metric]}, %", *standing.notes]), class_="quiet small"),
         class_="card",
     )
 
 
 def _against(standing: Standing) -> str:
     """The best against the next."""
-    level, second = standing.level, standing.places[1]
-    points = f"{100 * (standing.best.score.mean - second.score.mean):.1f}"
-    if not second.whole:
+    level, ((_, best), (second, score)) = standing.level, standing.places[:2]
+    points = f"{100 * (_mean(best) - _mean(score)):.1f}"
+    if not score.whole:
         return "no other method was run on as many seeds and samples"
     if not level and not standing.ahead:
         return f"{points} points above {second.label}; not comparable sample by sample"
     if not level:
         return f"ahead of {second.label} by {points} points"
     if len(level) > 3:
-        return f"level with {len(level)} others, {level[0].label} the nearest"
-    return f"level with {_listed([place.label for place in level])}"
+        return f"level with {len(level)} others, {level[0]} the nearest"
+    return f"level with {' and '.join(filter(None, [', '.join(level[:-1]), level[-1]]))}"
 
 
 def _ladder(standing: Standing) -> Html:
     """All methods on one scale, a dot and its deviation each; a list for screen readers."""
-    places = standing.places[:12]
-    lows = [p.score.mean - (p.score.deviation or 0) for p in places]
-    highs = [p.score.mean + (p.score.deviation or 0) for p in places]
-    low, high = min(lows), max(highs)
+    places = standing.places[:MANY]
+    low = min(_mean(value) - (value.deviation or 0) for _, value in places)
+    high = max(_mean(value) + (value.deviation or 0) for _, value in places)
     pad = max(0.04 * (high - low), 0.002)
-    low, high = low - pad, high + pad
-    steps = [_rung(place, low, high) for place in places]
+    steps = [_rung(entry, value, low - pad, high + pad) for entry, value in places]
     more = len(standing.places) - len(places)
     rest = tag("p", f"and {more} more below", class_="quiet small") if more else None
     return Html(tag("div", steps, class_="ladder", role="list") + (rest or ""))
 
 
-def _rung(place: Place, low: float, high: float) -> Html:
-    at = 100 * (place.score.mean - low) / (high - low)
-    spread = 100 * (place.score.deviation or 0) / (high - low)
-    track = tag(
-        "span",
-        tag("i", class_="whisker", style=f"left:{at - spread:.2f}%;width:{2 * spread:.2f}%"),
-        tag("i", class_="dot", style=f"left:{at:.2f}%;--c:{place.style.color}"),
-        class_="track",
-        aria_hidden="true",
-    )
+def _rung(entry: Entry, value: Value, low: float, high: float) -> Html:
+    at = 100 * (_mean(value) - low) / (high - low)
+    spread = 100 * (value.deviation or 0) / (high - low)
+    whisker = tag("i", class_="whisker", style=f"left:{at - spread:.2f}%;width:{2 * spread:.2f}%")
+    dot = tag("i", class_="dot", style=f"left:{at:.2f}%;--c:{entry.style.color}")
+    text = f"{100 * _mean(value):.1f}" + ("" if value.deviation is None else f" ± {100 * value.deviation:.1f}")
     return tag(
         "div",
-        tag("span", place.label, class_="name"),
-        track,
-        tag("span", place.score.text(), class_="number"),
-        class_="rung level" if place.level else "rung",
+        tag("span", entry.label, class_="name"),
+        tag("span", whisker, dot, class_="track", aria_hidden="true"),
+        tag("span", text, class_="number"),
+        class_="rung level" if value.level or value.best else "rung",
         role="listitem",
     )
 
 
-def _listed(names: list[str]) -> str:
-    """
-    >>> _listed(["a", "b", "c"])
-    'a, b and c'
-    """
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def _mean(value: Value) -> float:
+    assert value.mean is not None
+    return value.mean

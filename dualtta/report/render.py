@@ -2,7 +2,8 @@
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import NamedTuple
 
 from dualtta.report.table import MISSING, Table, Value
 
@@ -68,35 +69,40 @@ def notes_text(table: Table) -> list[str]:
     return said + [text if mark.startswith("(") else f"{mark}: {text}" for mark, text in rest]
 
 
-# Markdown
+class Markup(NamedTuple):
+    """How a language writes a value; `{}` stands for the text."""
+
+    word: Callable[[str], str]  # escapes
+    best: str
+    level: str
+    marks: str
+    beside: str
 
 
-def to_markdown(table: Table, level: int = 2) -> str:
-    """A heading, the table, its notes and its command."""
-    lines = [f"{'#' * level} {md(table.title)}", ""]
-    lines.append(_md_line(map(md, table.header)))
-    lines.append(_md_line(["---"] + ["---:"] * (len(table.header) - 1)))
+def cells(table: Table, markup: Markup) -> list[list[str]]:
+    """The lines of a table, each a list of texts: the label, then the values."""
     everywhere = common(table)
-    for row in table.rows:
-        values = [md(v) if isinstance(v, str) else _md_value(v, table.digits, everywhere) for v in row.values]
-        lines.append(_md_line([md(row.label), *values]))
-    if table.notes:
-        lines += ["", *(f"- {md(line)}" for line in notes_text(table))]
-    if table.command:
-        lines += ["", f"Made by `{table.command}`."]
+
+    def text(found: Value | str) -> str:
+        if isinstance(found, str):
+            return markup.word(found)
+        made = markup.word(number(found, table.digits))
+        made = markup.best.format(made) if found.best else markup.level.format(made) if found.level else made
+        seen, paper = marks(found, everywhere), beside(found, table.digits)
+        made += markup.marks.format(markup.word(seen)) if seen else ""
+        return made + (markup.beside.format(markup.word(paper)) if paper else "")
+
+    return [[text(found) for found in (row.label, *row.values)] for row in table.rows]
+
+
+def to_markdown(table: Table) -> str:
+    """A heading, the table, its notes and its command."""
+    rule = ["---"] + ["---:"] * (len(table.header) - 1)
+    lines = [f"## {md(table.title)}", ""]
+    lines += [f"| {' | '.join(line)} |" for line in ([*map(md, table.header)], rule, *cells(table, MARKDOWN))]
+    lines += ["", *(f"- {md(line)}" for line in notes_text(table))] if table.notes else []
+    lines += ["", f"Made by `{table.command}`."] if table.command else []
     return "\n".join(lines) + "\n"
-
-
-def _md_value(found: Value, digits: int, everywhere: frozenset[str]) -> str:
-    text = number(found, digits)
-    text = f"**{text}**" if found.best else f"<u>{text}</u>" if found.level else text
-    seen = marks(found, everywhere)
-    text += f" <sup>{md(seen)}</sup>" if seen else ""
-    return text + (f"<br><sub>{md(beside(found, digits))}</sub>" if found.reported is not None else "")
-
-
-def _md_line(cells: "Sequence[str] | map[str]") -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def md(text: str) -> str:
@@ -111,8 +117,7 @@ def md(text: str) -> str:
     return " ".join(text.split())
 
 
-# LaTeX
-
+MARKDOWN = Markup(md, "**{}**", "<u>{}</u>", " <sup>{}</sup>", "<br><sub>{}</sub>")
 TEX = {
     "\\": r"\textbackslash{}",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -137,28 +142,16 @@ def to_latex(table: Table) -> str:
     lines.append(rf"\label{{tab:{table.name}}}")
     lines.append(r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%")
     lines += [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", f"{' & '.join(map(tex, table.header))} \\\\", r"\midrule"]
-    everywhere = common(table)
-    for row in table.rows:
-        values = [tex(v) if isinstance(v, str) else _tex_value(v, table.digits, everywhere) for v in row.values]
-        lines.append(f"{' & '.join([tex(row.label), *values])} \\\\")
+    lines += [f"{' & '.join(line)} \\\\" for line in cells(table, LATEX)]
     lines += [r"\bottomrule", r"\end{tabular}}"]
     if table.notes:
-        lines += ["", r"\smallskip", r"\raggedright\footnotesize"]
-        lines += [rf"{tex(line)}\\" for line in notes_text(table)]
+        lines += ["", r"\smallskip", r"\raggedright\footnotesize", *(rf"{tex(line)}\\" for line in notes_text(table))]
     lines.append(r"\end{table" + ("*" if wide else "") + "}")
     return "\n".join(lines) + "\n"
 
 
 def is_text(table: Table, column: int) -> bool:
     return bool(table.rows) and all(isinstance(row.values[column], str) for row in table.rows)
-
-
-def _tex_value(found: Value, digits: int, everywhere: frozenset[str]) -> str:
-    text = tex(number(found, digits))
-    text = rf"\textbf{{{text}}}" if found.best else rf"\underline{{{text}}}" if found.level else text
-    seen = marks(found, everywhere)
-    text += rf"\textsuperscript{{{tex(seen)}}}" if seen else ""
-    return text + (rf" {{\scriptsize ({tex(beside(found, digits))})}}" if found.reported is not None else "")
 
 
 def tex(text: str) -> str:
@@ -170,66 +163,40 @@ def tex(text: str) -> str:
     return "".join(TEX.get(sign, sign) for sign in " ".join(visible(text).split()))
 
 
-# CSV
-
-CSV = (
-    "row",
-    "label",
-    "column",
-    "text",
-    "mean",
-    "deviation",
-    "seeds",
-    "samples",
-    "reported",
-    "difference",
-    "best",
-    "level",
-    "whole",
-    "notes",
-)
+LATEX = Markup(tex, r"\textbf{{{}}}", r"\underline{{{}}}", r"\textsuperscript{{{}}}", r" {{\scriptsize ({})}}")
+EXACT = ("mean", "deviation", "seeds", "samples", "reported", "difference")
+FLAGS = ("best", "level", "whole")
 
 
 def to_csv(table: Table) -> str:
     """A line a value, in full precision; `row` numbers the table's lines, because labels may repeat."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(CSV)
+    writer.writerow(["row", "label", "column", "text", *EXACT, *FLAGS, "notes"])
     for i, row in enumerate(table.rows):
         for header, found in zip(table.header[1:], row.values, strict=True):
-            writer.writerow([i, plain(row.label), plain(header), *_csv_value(found, table)])
+            if isinstance(found, str):
+                values = [plain(found), *[""] * (len(EXACT) + len(FLAGS) + 1)]
+            else:
+                notes = "; ".join(table.notes[mark] for mark in found.marks)
+                flags = [str(int(getattr(found, name))) for name in FLAGS]
+                values = ["", *(getattr(found, name) for name in EXACT), *flags, plain(notes)]
+            writer.writerow([i, plain(row.label), plain(header), *values])
     return out.getvalue()
-
-
-def _csv_value(found: Value | str, table: Table) -> list[object]:
-    if isinstance(found, str):
-        return [plain(found), *[""] * 10]
-    notes = "; ".join(table.notes[mark] for mark in found.marks)
-    exact = (found.mean, found.deviation, found.seeds, found.samples, found.reported, found.difference)
-    return ["", *("" if v is None else v for v in exact), int(found.best), int(found.level), int(found.whole), plain(notes)]
 
 
 def plain(text: str) -> str:
     """Text that a spreadsheet does not read as a formula.
 
-    >>> plain("=1+1"), plain("DualTTA")
-    ("'=1+1", 'DualTTA')
-    >>> plain("-0.41")
-    '-0.41'
+    >>> plain("=1+1"), plain("DualTTA"), plain("-0.41")
+    ("'=1+1", 'DualTTA', '-0.41')
     """
     text = visible(text)
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@") and not _is_number(text) else text
-
-
-def _is_number(text: str) -> bool:
     try:
-        return bool(float(text) or True)
+        float(text)
     except ValueError:
-        return False
+        return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+    return text
 
 
-WRITERS: dict[str, tuple[str, Callable[[Table], str]]] = {
-    "md": (".md", to_markdown),
-    "tex": (".tex", to_latex),
-    "csv": (".csv", to_csv),
-}
+WRITERS: dict[str, Callable[[Table], str]] = {"md": to_markdown, "tex": to_latex, "csv": to_csv}

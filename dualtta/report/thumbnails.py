@@ -26,49 +26,34 @@ VIEWS = {
 
 
 @dataclass(frozen=True)
-class Thumbnail:
-    """One sample, and its views as data URLs."""
-
-    label: str
-    prediction: str
-    domain: str
-    right: bool
-    confidence: float
-    drop_alter: float
-    drop_preserve: float
-    images: dict[str, str]
-
-
-@dataclass(frozen=True)
 class Gallery:
-    """D+ and D- of one run."""
+    """Samples of D+ and D- of one run."""
 
     title: str
-    run: str
-    sets: dict[str, tuple[Thumbnail, ...]]
+    run: Any  # a row of the frame; `reduced.typical` has the samples of each set
+    views: dict[str, list[dict[str, str]]]  # of each sample of a set, as data URLs
 
 
 def galleries(comparisons: Sequence[Comparison], root: Path | None = None) -> tuple[list[Gallery], list[str]]:
     """One for each comparison with a method that has both drops, of its first seed; and notes on those without."""
     made: list[Gallery] = []
     missing: dict[str, list[str]] = {}
-    wanted = [(c, run) for c in comparisons for run in [_first(c)] if run]
-    for comparison, run in wanted[:MOST]:
+    wanted = [(comparison.title, runs[-1]) for comparison in comparisons if (runs := _with_samples(comparison))]
+    for title, run in wanted[:MOST]:
         try:
-            made.append(gallery(comparison.title, run, root))
+            made.append(gallery(title, run, root))
         except Exception as error:  # a dataset may raise anything: the report goes on without its images
-            missing.setdefault(" ".join(str(error).split()), []).append(comparison.title)
+            missing.setdefault(" ".join(str(error).split()), []).append(title)
     notes = [f"{', '.join(titles)}: {why}" for why, titles in missing.items()]
     if len(wanted) > MOST:
         notes.append(f"{len(wanted) - MOST} more comparisons: {MOST} are enough for one page")
     return made, notes
 
 
-def _first(comparison: Comparison) -> Any:
-    """The run to show: of the last entry with both drops; None where there is none."""
+def _with_samples(comparison: Comparison) -> list[Any]:
+    """The first run of each entry that has both drops and samples to show."""
     firsts = [entry.runs[0] for entry in comparison.entries]
-    runs = [one for one in firsts if one.reduced.points and any(len(t["index"]) for t in one.reduced.typical.values())]
-    return runs[-1] if runs else None
+    return [one for one in firsts if one.reduced.points and any(len(t["index"]) for t in one.reduced.typical.values())]
 
 
 def gallery(title: str, run: Any, root: Path | None) -> Gallery:
@@ -79,12 +64,12 @@ def gallery(title: str, run: Any, root: Path | None) -> Gallery:
     recorded: dict[str, Any] = run.record.cell["model"]["preprocess"]
     settings: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in recorded.items()}
     preprocess = Preprocess(**settings)
-    sets: dict[str, tuple[Thumbnail, ...]] = {}
+    grid = _grid(run)
+    views: dict[str, list[dict[str, str]]] = {}
     for name, rows in run.reduced.typical.items():
         seen = [preprocess.pixels(dataset.image(int(index))).float() / 255 for index in rows["index"]]
-        views = [show_views(x, number, _grid(run)) for number, x in enumerate(seen)]
-        sets[name] = tuple(_thumbnail(run, rows, number, shown) for number, shown in enumerate(views))
-    return Gallery(title, run.run, sets)
+        views[name] = [show_views(x, number, grid) for number, x in enumerate(seen)]
+    return Gallery(title, run, views)
 
 
 def open_dataset_of(run: Any, root: Path | None) -> "Dataset":
@@ -136,17 +121,3 @@ def _url(x: "Tensor") -> str:
     buffer = io.BytesIO()
     image.save(buffer, "PNG", optimize=True)
     return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
-
-
-def _thumbnail(run: Any, rows: dict[str, Any], number: int, images: dict[str, str]) -> Thumbnail:
-    label, prediction, domain = (int(rows[key][number]) for key in ("label", "prediction", "domain"))
-    return Thumbnail(
-        label=run.classes[label],
-        prediction=run.classes[prediction],
-        domain=run.domains[domain],
-        right=label == prediction,
-        confidence=float(rows["confidence"][number]),
-        drop_alter=float(rows["drop_alter"][number]),
-        drop_preserve=float(rows["drop_preserve"][number]),
-        images=images,
-    )

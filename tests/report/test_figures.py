@@ -28,7 +28,7 @@ from dualtta.report.figures import (
 )
 from dualtta.report.methods import about
 from dualtta.report.outcomes import Reducer
-from dualtta.report.standings import standings
+from dualtta.report.page_summary import standings
 
 
 def compared(out: Path) -> list[Comparison]:
@@ -231,8 +231,12 @@ def test_methods_are_level_with_the_best_unless_the_paired_interval_tells_them_a
             rows["prediction"] = np.where(np.arange(100) < 100 * accuracy, rows["label"], (rows["label"] + 1) % 4)
             make(tmp_path, method, seed, rows=rows, subset=True)
     (standing,) = standings(compared(tmp_path))
-    assert [(p.label, p.level) for p in standing.places] == [("Tent", True), ("EATA", True), ("No adapt", False)]
-    assert standing.notes == ("a subset of the data",)
+    assert [(entry.label, value.level) for entry, value in standing.places] == [
+        ("Tent", True),
+        ("EATA", True),
+        ("No adapt", False),
+    ]
+    assert standing.notes == ["a subset of the data"]
 
 
 def test_a_higher_mean_of_fewer_seeds_is_not_called_the_best(tmp_path, make):
@@ -240,9 +244,9 @@ def test_a_higher_mean_of_fewer_seeds_is_not_called_the_best(tmp_path, make):
         for seed in seeds:
             make(tmp_path, method, seed, accuracy=accuracy)
     (standing,) = standings(compared(tmp_path))
-    assert [place.label for place in standing.places] == ["Tent", "EATA", "DeYO"]
-    assert not standing.places[2].level
-    assert standing.notes == ("on fewer seeds or samples, so not ranked: DeYO",)
+    assert [entry.label for entry, _ in standing.places] == ["Tent", "EATA", "DeYO"]
+    assert not standing.places[2][1].level
+    assert standing.notes == ["on fewer seeds or samples, so not ranked: DeYO"]
 
 
 def test_with_one_seed_the_missing_deviation_is_said(both):

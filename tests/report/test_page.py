@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,12 +15,10 @@ from dualtta.cli import main
 from dualtta.cli.run import look_at
 from dualtta.records import format as records
 from dualtta.report import make_report, read_results
-from dualtta.report.comparisons import Spread, comparisons
-from dualtta.report.methods import UNKNOWN
+from dualtta.report.comparisons import comparisons
 from dualtta.report.page_runs import repeat
 from dualtta.report.page_samples import ALL_POINTS, plane
-from dualtta.report.page_summary import verdict
-from dualtta.report.standings import Place, Standing
+from dualtta.report.page_summary import Standing, verdict
 from dualtta.report.table import Row, Table, Value
 from dualtta.report.thumbnails import galleries
 
@@ -56,9 +55,8 @@ def test_every_section_of_the_navigation_is_there(demo, Elements):
 
 def test_with_one_seed_nobody_is_ahead_beyond_a_deviation():
     def standing(seeds, ahead=False):
-        scores = (Spread(0.7, None, seeds), Spread(0.5, None, seeds))
-        places = [Place(label, label, UNKNOWN[0], score, False, True, 0) for label, score in zip("ab", scores, strict=True)]
-        return Standing("t", "d", "accuracy", False, ahead, tuple(places), ())
+        places = [(SimpleNamespace(label=label), Value(0.5, None, seeds, best=ahead and label == "a")) for label in "ab"]
+        return Standing(None, "accuracy", tuple(places))
 
     assert verdict([standing(1)]) == "a has the highest mean on 1 of 1, never ahead of all others (1 by one seed)."
     found = verdict([standing(1), standing(3, ahead=True)])
@@ -235,11 +233,12 @@ def test_the_images_are_those_of_the_records_samples():
     made, missing = galleries(found)
     assert not missing
     colored = next(gallery for gallery in made if gallery.title == "colored_digits")
-    run = next(r for c in found for e in c.entries for r in e.runs if r.run == colored.run)
-    index = int(run.reduced.typical["D+"]["index"][0])
+    typical = colored.run.reduced.typical["D+"]
+    index = int(typical["index"][0])
     image = torch.from_numpy(np.asarray(open_dataset("colored_digits", split="test").image(index))).permute(2, 0, 1)
-    assert colored.sets["D+"][0].images == show_views(image.float() / 255, 0, 4)
-    assert all(sample.drop_alter > 0.4 and sample.drop_preserve < 0.7 for sample in colored.sets["D+"])
+    assert colored.views["D+"][0] == show_views(image.float() / 255, 0, 4)
+    assert (typical["drop_alter"] > 0.4).all()
+    assert (typical["drop_preserve"] < 0.7).all()
 
 
 def test_data_that_is_not_at_hand_is_a_note_and_no_crash(tmp_path, Elements, make, page_of):
