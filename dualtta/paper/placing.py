@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -10,7 +10,7 @@ import pandas as pd
 from dualtta.data.published import CORRUPTIONS, OFFICE_HOME, PACS
 from dualtta.paper.reported import BACKBONES, reported
 from dualtta.report.labels import changes
-from dualtta.report.results import context, difference_words
+from dualtta.report.results import context, tell_apart
 from dualtta.report.table import Reported
 from dualtta.report.tasks import source_domains, target_domains
 
@@ -96,10 +96,8 @@ def remarks(cell: Any) -> list[str]:
 
 def reference(cell: Any, units: int, metric: str) -> Reported | None:
     """The paper's average of a benchmark; none for a part of its units. The entry point `dualtta.references`."""
-    needed = (
-        len(SHIFTS[cell.dataset].units) if cell.dataset in SHIFTS else len(CORRUPTIONS) if cell.dataset == "imagenet_c" else 1
-    )
-    if cell.scenario != "mild" or cell.stream.get("repeats", 1) > 1 or units != needed:
+    units_of = {**{key: len(bench.units) for key, bench in SHIFTS.items()}, "imagenet_c": len(CORRUPTIONS)}
+    if cell.scenario != "mild" or cell.stream.get("repeats", 1) > 1 or units != units_of.get(cell.dataset, 1):
         return None
     table = "imagenet-c" if cell.dataset == "imagenet_c" else "benchmarks"
     return reported(table, cell.method, cell.dataset, cell.model, column="worst" if metric == "worst_group" else "avg")
@@ -121,74 +119,49 @@ def locate(cell: Any) -> tuple[str, str] | None:
     return None
 
 
-def kind_of(cell: Any) -> str:
-    """Which sweep or ablation a setting is a part of; empty for the method as it is."""
-    keys = set(changes(cell))
-    sweeps = {"filters": {"filter_sa", "filter_sp"}, "thresholds": {"tau_sa", "tau_sp"}}
-    singles = {"lam": {"lam"}, "layer": {"layer"}, "drop": {"drop"}}
-    return next((kind for kind, of in {**sweeps, **singles}.items() if keys and keys <= of), "")
-
-
-@dataclass(frozen=True)
-class Placed:
-    """Where one setting is: a unit of a benchmark, a row by its label, a table by its variant."""
-
-    setting: int
-    bench: str
-    unit: str
-    label: str
-    variant: str = ""  # names its table among those of one layout
-    kind: str = ""
+def kind_of(changed: set[str]) -> str:
+    """Which sweep or ablation changes these settings alone; empty for the method as it is."""
+    kinds = {"filters": {"filter_sa", "filter_sp"}, "thresholds": {"tau_sa", "tau_sp"}}
+    kinds |= {name: {name} for name in ("lam", "layer", "drop")}
+    return next((kind for kind, of in kinds.items() if changed and changed <= of), "")
 
 
 def place(frame: Any) -> Any:
-    """The rows that belong to the paper's benchmarks, with the columns `bench`, `unit`, `label`, `variant` and `kind`."""
-    firsts = {cell.setting: cell for cell in frame.drop_duplicates("setting").itertuples()}
-    found = [
-        Placed(number, *at, cell.base, kind=kind_of(cell))
-        for number, cell in firsts.items()
-        if (at := locate(cell)) is not None
-    ]
-    found = _with_variants(found, firsts)
-    slots: dict[tuple[str, str, str, str], list[int]] = {}
-    for number, one in enumerate(found):
-        slots.setdefault((one.bench, one.variant, one.unit, one.label), []).append(number)
-    for same in slots.values():
-        if len(same) > 1:
-            cells = [firsts[found[number].setting]._asdict() for number in same]
-            for number, words in zip(same, difference_words(cells), strict=True):
-                found[number] = replace(found[number], label=f"{found[number].label}, {words}")
-    placed = {one.setting: one for one in found}
-    rows = frame[frame["setting"].isin(placed)]
-    columns = {
-        name: pd.Series([getattr(placed[setting], name) for setting in rows["setting"]], index=rows.index, dtype=object)
-        for name in ("bench", "unit", "label", "variant", "kind")
+    """The rows that belong to the paper's benchmarks, with more columns: `bench` and `unit`, `label` (a row of its tables),
+    `variant` (names its table among those of one layout), `changes` (of labels.py) and `kind`.
+    """
+    firsts = [(cell, at) for cell in frame.drop_duplicates("setting").itertuples() if (at := locate(cell)) is not None]
+    changed = {cell.setting: changes(cell) for cell, _ in firsts}
+    columns: dict[str, dict[int, Any]] = {
+        "bench": {cell.setting: bench for cell, (bench, _) in firsts},
+        "unit": {cell.setting: unit for cell, (_, unit) in firsts},
+        "label": {cell.setting: cell.base for cell, _ in firsts},
+        "variant": _variants({cell.setting: (bench, cell) for cell, (bench, _) in firsts}),
+        "changes": changed,
+        "kind": {setting: kind_of(set(keys)) for setting, keys in changed.items()},
     }
-    return rows.assign(**columns)
+    rows = frame[frame["setting"].isin(changed)].copy()
+    for name, values in columns.items():
+        rows[name] = pd.Series([values[setting] for setting in rows["setting"]], index=rows.index, dtype=object)
+    tell_apart(rows, ["bench", "variant", "unit", "label"])
+    return rows
 
 
-def _with_variants(found: list[Placed], firsts: dict[int, Any]) -> list[Placed]:
+def _variants(cells: dict[int, tuple[str, Any]]) -> dict[int, str]:
     """One table as long as every benchmark was run in one way; else a table for each way, named by it."""
-    way = {one.setting: (_context(firsts[one.setting]), _recipe(firsts[one.setting])) for one in found}
-    ways: dict[str, list[tuple[tuple[str, ...], str]]] = {}
-    for one in found:
-        if way[one.setting] not in ways.setdefault(one.bench, []):
-            ways[one.bench].append(way[one.setting])
+    way = {setting: ((*context(cell), *remarks(cell)), _recipe(cell)) for setting, (_, cell) in cells.items()}
+    ways: dict[str, dict[tuple[tuple[str, ...], str], None]] = {}
+    for setting, (bench, _) in cells.items():
+        ways.setdefault(bench, {})[way[setting]] = None
     if all(len(of) == 1 for of in ways.values()):
-        return found
-    named = []
-    for one in found:
-        words, recipe = way[one.setting]
-        recipes = [r for w, r in ways[one.bench] if w == words]
+        return dict.fromkeys(cells, "")
+    named = {}
+    for setting, (bench, _) in cells.items():
+        words, recipe = way[setting]
+        recipes = [r for w, r in ways[bench] if w == words]
         more = [f"source model no. {recipes.index(recipe) + 1}"] if len(recipes) > 1 else []
-        named.append(replace(one, variant="; ".join([*words, *more]) or NEAREST))
+        named[setting] = "; ".join([*words, *more]) or NEAREST
     return named
-
-
-def _context(cell: Any) -> tuple[str, ...]:
-    """In what a setting differs from the paper's, or from all of the data: rows that share it are in one table."""
-    words = (*context(cell), *remarks(cell))
-    return tuple(sorted(words, key=lambda text: next((i for i, part in enumerate(PARTS) if part in text), len(PARTS))))
 
 
 def _recipe(cell: Any) -> str:
@@ -197,10 +170,10 @@ def _recipe(cell: Any) -> str:
     return json.dumps(source, sort_keys=True)
 
 
-def variants(placed: Any) -> dict[str, Any]:
-    """The rows by variant, the one nearest to the paper first."""
+def variants(placed: Any, title: str) -> list[tuple[str, Any]]:
+    """The title of a table and its rows for each variant, the one nearest to the paper first."""
     order = sorted(set(placed["variant"]), key=lambda variant: (variant.count(";"), variant != NEAREST, variant))
-    return {variant: placed[placed["variant"] == variant] for variant in order}
+    return [(titled(title, variant), placed[placed["variant"] == variant]) for variant in order]
 
 
 def titled(title: str, variant: str) -> str:

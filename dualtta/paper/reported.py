@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from dualtta.report.labels import WORDS
 from dualtta.report.table import Reported
 
 # the rows and columns of its tables, by this package's names
@@ -20,6 +21,8 @@ METHODS = {
     "deyo_dual": "DeYO with D-",
     "eata_dual": "EATA with D-",
 }
+WITHOUT_MINUS = "dualtta without D-"  # a row of one table
+LABELS = {**{title: method for method, title in METHODS.items()}, f"DualTTA, {WORDS['lam', 0.0]}": WITHOUT_MINUS}
 BACKBONES = {"resnet50": "ResNet50-BN", "resnet50_gn": "ResNet50-GN", "vit_base_patch16_224": "ViTBase-LN"}
 SAME = {"resnet50_v1": "resnet50"}  # other weights of the same net
 WILD = {"resnet50": "resnet50_bn", "resnet50_gn": "resnet50_gn", "vit_base_patch16_224": "vit_base"}
@@ -48,7 +51,7 @@ def reported(experiment: str, method: str = "", dataset: str = "", model: str = 
     >>> reported("efficiency", "deyo", "office_home", column="corr_adapt").value
     19.9
     """
-    row = METHODS.get(method, "DualTTA without D-" if method == "dualtta without D-" else method)
+    row = METHODS.get(method, "DualTTA without D-" if method == WITHOUT_MINUS else method)
     model = SAME.get(model, model)
     backbone = BACKBONES.get(model, model)
     tables = {

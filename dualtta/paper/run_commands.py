@@ -16,9 +16,7 @@ def command(experiment: str, placed: Any) -> str:
     DATA and FILE are left to the reader: the folder of the data, and the weights that source models started from.
     """
     firsts = list(placed.drop_duplicates("setting").itertuples())
-    seeds: dict[Any, set[int]] = {}
-    for setting, seed in zip(placed["setting"], placed["seed"], strict=True):
-        seeds.setdefault(setting, set()).add(seed)
+    seeds = {setting: set(of) for setting, of in placed.groupby("setting")["seed"]}
     own = [cell for cell in firsts if follows_own(cell)]
     others = [cell for cell in firsts if not follows_own(cell)]
     if own and any(has_own(cell) for cell in others):

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from dualtta.data.published import CORRUPTIONS
-from dualtta.paper.placing import SHIFTS, bench_of, place, title_of, titled, variants
-from dualtta.paper.reported import BACKBONES, METHODS, reported
+from dualtta.paper.placing import SHIFTS, bench_of, place, title_of, variants
+from dualtta.paper.reported import BACKBONES, LABELS, METHODS, reported
 from dualtta.paper.run_commands import command
 from dualtta.report.labels import OWN, OWN_NOTE
 from dualtta.report.statistics import Column, pivot
-from dualtta.report.table import Notes, Reported, Table, numbered
+from dualtta.report.table import Notes, Reported, Row, Table
 
 ROWS = ("source", "tent", "sar", "eata", "deyo", "dualtta")  # of most of its tables
 SHORT = {  # in its header
@@ -63,7 +63,7 @@ def column(
     paper: Callable[[str], Reported | None] = lambda method: None,
 ) -> Column:
     """A column of one benchmark, over all its units or one. The paper's number stands beside the rows of its own methods."""
-    about, methods = bench_of(bench), {title: method for method, title in METHODS.items()}
+    about = bench_of(bench)
 
     def select(placed: Any) -> Any:
         return placed[(placed["bench"] == bench) & ((placed["unit"] == unit) if unit is not None else True)]
@@ -75,25 +75,34 @@ def column(
         units=len(about.units) if unit is None else 1,
         of=about.of,
         compare=metric if compare else None,
-        reported=lambda label: paper(methods[label]) if label in methods else None,
+        reported=lambda label: paper(LABELS[label]) if label in LABELS else None,
     )
 
 
 def method_table(name: str, title: str, placed: Any, columns: Sequence[Column], rows: Iterable[str], experiment: str) -> Table:
-    """Methods by columns. The paper's rows are there whether they were measured or not."""
+    """Methods by columns. The paper's rows are there whether they were measured or not, all others in the frame's order."""
     notes, usual = Notes(), [METHODS[method] for method in rows]
-    made = pivot(placed, columns, notes, labels_of(placed, usual))
-    more = [OWN_NOTE] if any(f", {OWN}" in row.label for row in made) else []
-    header = ("method", *(column.header for column in columns))
-    settings = frozenset(placed["setting"])
-    below = notes.below(made, *more)
-    return Table(name, title, header, tuple(made), below, command(experiment, placed), settings=settings)
+    others = [label for _, label in sorted(zip(placed["order"], placed["label"], strict=True))]
+    made = pivot(placed, columns, notes, list(dict.fromkeys([*usual, *others])))
+    return paper_table(name, title, ("method", *(column.header for column in columns)), made, notes, placed, experiment)
 
 
-def labels_of(placed: Any, usual: Sequence[str]) -> list[str]:
-    """The usual labels, then all others in the order of the frame's rows."""
-    ranked = sorted(zip(placed["order"], placed["label"], strict=True))
-    return [*usual, *dict.fromkeys(label for _, label in ranked if label not in usual)]
+def paper_table(
+    name: str,
+    title: str,
+    header: tuple[str, ...],
+    rows: Sequence[Row],
+    notes: Notes,
+    placed: Any,
+    experiment: str = "",
+    more: Sequence[str] = (),
+    settings: Iterable[int] | None = None,
+) -> Table:
+    """A table with its notes and the command that makes the records behind it; it shows all settings unless some are given."""
+    more = [*more, OWN_NOTE] if any(f", {OWN}" in row.label for row in rows) else more
+    shown = frozenset(placed["setting"] if settings is None else settings)
+    made_by = command(experiment or name, placed)
+    return Table(name, title, header, tuple(rows), notes.below(rows, *more), made_by, settings=shown)
 
 
 def standard(placed: Any) -> Any:
@@ -112,12 +121,8 @@ def benchmarks(placed: Any) -> list[Table]:
     columns += [
         column(SHIFTS[key].title, key, "accuracy", paper=partial(paper, dataset=key)) for key in ("office_home", "pacs")
     ]
-    found = variants(standard(placed[placed["bench"].isin(SHIFTS)]))
-    title = "Table 1: accuracy under domain shift, %"
-    return [
-        method_table(numbered("benchmarks", i), titled(title, variant), some, columns, ROWS, "benchmarks")
-        for i, (variant, some) in enumerate(found.items())
-    ]
+    found = variants(standard(placed[placed["bench"].isin(SHIFTS)]), "Table 1: accuracy under domain shift, %")
+    return [method_table("benchmarks", title, some, columns, ROWS, "benchmarks") for title, some in found]
 
 
 def domain_pairs(placed: Any) -> list[Table]:
@@ -127,9 +132,9 @@ def domain_pairs(placed: Any) -> list[Table]:
         bench = SHIFTS[key]
         columns = [column(unit, key, "accuracy", unit) for unit in bench.units]
         columns.append(column("avg", key, "accuracy", paper=partial(reported, "benchmarks", dataset=key)))
-        for i, (variant, some) in enumerate(variants(standard(placed[placed["bench"] == key])).items()):
-            title = titled(f"{bench.title}: all pairs, accuracy on the target, %", variant)
-            made.append(method_table(numbered(f"pairs-{key}", i), title, some, columns, ROWS, "benchmarks"))
+        title = f"{bench.title}: all pairs, accuracy on the target, %"
+        for name, some in variants(standard(placed[placed["bench"] == key]), title):
+            made.append(method_table(f"pairs-{key}", name, some, columns, ROWS, "benchmarks"))
     return made
 
 
@@ -141,9 +146,9 @@ def imagenet_c(placed: Any) -> list[Table]:
         paper = partial(reported, "imagenet-c", model=model)
         columns = [column(SHORT[name], key, "accuracy", name, paper=partial(paper, column=name)) for name in CORRUPTIONS]
         columns.append(column("avg", key, "accuracy", paper=partial(paper, column="avg")))
-        for i, (variant, some) in enumerate(variants(standard(placed[placed["bench"] == key])).items()):
-            title = titled(f"ImageNet-C, severity 5, {BACKBONES.get(model, model)}: accuracy, %", variant)
-            made.append(method_table(numbered(f"imagenet-c-{model}", i), title, some, columns, ROWS, "imagenet-c"))
+        title = f"ImageNet-C, severity 5, {BACKBONES.get(model, model)}: accuracy, %"
+        for name, some in variants(standard(placed[placed["bench"] == key]), title):
+            made.append(method_table(f"imagenet-c-{model}", name, some, columns, ROWS, "imagenet-c"))
     return made
 
 
@@ -162,11 +167,8 @@ def wild(placed: Any) -> list[Table]:
         for scenario in ("imbalanced", "mixed")
         for model in models
     ]
-    title = "ImageNet-C, severity 5, in the wild: average accuracy, %"
-    return [
-        method_table(numbered("wild", i), titled(title, variant), part, columns, ROWS, "wild")
-        for i, (variant, part) in enumerate(variants(some).items())
-    ]
+    found = variants(some, "ImageNet-C, severity 5, in the wild: average accuracy, %")
+    return [method_table("wild", title, part, columns, ROWS, "wild") for title, part in found]
 
 
 def in_order(names: Iterable[str]) -> list[str]:
@@ -181,14 +183,12 @@ def efficiency(placed: Any) -> list[Table]:
     wanted = standard(placed[placed["bench"].isin(SHIFTS) | placed["bench"].str.startswith("mild/")])
     wanted = wanted[np.array([about.learns for about in wanted["about"]], bool)]
     made = []
-    for i, (variant, some) in enumerate(variants(wanted).items()):
+    for title, some in variants(wanted, "Data efficiency: shares of all samples, %"):
         met = set(some["bench"])
         benches = [key for key in SHIFTS if key in ("colored_mnist", "office_home") or key in met]
         benches += in_order(key for key in met if key.startswith("mild/"))
         columns = [_share(bench, share) for bench in benches for share in SHARES]
-        title = titled("Data efficiency: shares of all samples, %", variant)
-        rows = ("eata", "sar", "deyo", "dualtta")
-        made.append(method_table(numbered("efficiency", i), title, some, columns, rows, "efficiency"))
+        made.append(method_table("efficiency", title, some, columns, ("eata", "sar", "deyo", "dualtta"), "efficiency"))
     return made
 
 
@@ -208,9 +208,8 @@ def other_settings(placed: Any, others: Any) -> list[Table]:
     kinds = set(others["kind"])
     experiment = SWEEPS.get(kinds.pop(), "EXPERIMENT") if len(kinds) == 1 else "EXPERIMENT"
     made = []
-    for i, (variant, some) in enumerate(variants(chosen).items()):
+    for title, some in variants(chosen, "Other settings on the paper's benchmarks: average accuracy, %"):
         here = sorted(set(some["bench"]), key=lambda key: (key not in SHIFTS, key))
         columns = [column(title_of(key), key, bench_of(key).average) for key in here]
-        title = titled("Other settings on the paper's benchmarks: average accuracy, %", variant)
-        made.append(method_table(numbered("settings", i), title, some, columns, (), experiment))
+        made.append(method_table("settings", title, some, columns, (), experiment))
     return made

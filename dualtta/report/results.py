@@ -53,7 +53,7 @@ def results(records: Records) -> Records:
                 columns[name][i] = value
     for name, values in columns.items():
         frame[name] = pd.Series(values, index=frame.index, dtype=object)
-    _tell_apart(frame, ["task", "label"])
+    tell_apart(frame, ["task", "label"])
     keys = [(cell.task_name, cell.task, (cell.about.order, by_number(cell.label)), cell.seed) for cell in frame.itertuples()]
     frame["order"] = pd.Series([key[2] for key in keys], index=frame.index, dtype=object)
     frame = frame.iloc[sorted(range(len(keys)), key=keys.__getitem__)].reset_index(drop=True)
@@ -138,7 +138,7 @@ def _one_a_seed(cells: Sequence[Any], group: list[int]) -> bool:
     return len({cells[i].seed for i in group}) == len(group)
 
 
-def _tell_apart(frame: Records, slot: list[str]) -> None:
+def tell_apart(frame: Records, slot: list[str]) -> None:
     """Add to the labels of settings that share a slot and yet are not one: their samples, weights or number."""
     for _, same in frame.groupby(slot, sort=False):
         numbers = list(dict.fromkeys(same["setting"]))

@@ -319,14 +319,14 @@ def test_claims_stand_beside_their_measurement_and_the_papers_own_tables(tmp_pat
 
 def test_what_the_paper_claims_is_what_its_tables_say_but_for_the_contradictions():
     """Every claim that its own tables do not bear out has a contradiction that says so."""
-    from dualtta.paper.claims import Printed
+    from dualtta.paper.claims import printed
 
     checked = 0
     for key, (_, claim) in CLAIMS.items():
-        printed, text = claim(Printed()), claims()[key]
-        if printed and isinstance(text, int | float) and abs(printed[0] - text) > 0.5:
+        found, text = claim(printed), claims()[key]
+        if found and isinstance(text, int | float) and abs(found[0] - text) > 0.5:
             assert contradictions("claims", key), key
-        checked += printed is not None
+        checked += found is not None
     assert checked >= 15
 
 

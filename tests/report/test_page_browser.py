@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dualtta.report import contents_of, read_results
-from dualtta.report.page import write_page
+from dualtta.report.page import page as page_text
 from dualtta.report.tables import build_tables
 
 HERE = Path(__file__).parent
@@ -26,7 +26,8 @@ pytestmark = [
 def address(tmp_path_factory) -> str:
     frame, notes = read_results([HERE.parent / "recorded" / "demo"])
     contents = contents_of("demo", frame, build_tables(frame), notes)
-    made = write_page(tmp_path_factory.mktemp("report") / "page.html", contents)
+    made = tmp_path_factory.mktemp("report") / "page.html"
+    made.write_text(page_text(contents), encoding="utf-8")
     return made.as_uri()
 
 
@@ -246,7 +247,8 @@ def test_names_that_are_markup_are_shown_as_text_and_do_nothing(browser, tmp_pat
     name = "</script><img src=x onerror=alert(1)><b>bold</b>"
     for method in ("source", "dualtta"):
         make(tmp_path, method, dataset=name, domains=(name, "b"), samples=80)
-    made = write_page(tmp_path / "page.html", contents_of("names", read_results([tmp_path])[0], [], []))
+    made = tmp_path / "page.html"
+    made.write_text(page_text(contents_of("names", read_results([tmp_path])[0], [], [])), encoding="utf-8")
     with Tab(browser, made.as_uri()) as tab:
         said = []
         tab.page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
