@@ -1,4 +1,4 @@
-# make demo | make test: everything a fresh clone needs, from the virtual environment to the result.
+# Everything a fresh clone needs: each target makes the virtual environment first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

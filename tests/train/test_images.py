@@ -9,7 +9,7 @@ from dualtta.data.datasets.base import ArrayDataset
 from dualtta.train.images import Images, crop_flip, zoom_flip
 
 
-def test_an_epoch_meets_every_image_once_in_an_order_of_its_own():
+def test_every_epoch_has_each_image_once_in_a_new_order():
     images = np.arange(33, dtype=np.uint8)[:, None, None, None] + np.zeros((33, 8, 8, 3), np.uint8)
     data = Images.of(ArrayDataset(images, np.zeros(33), ["a", "b"]), Preprocess(size=None))
     orders = [np.concatenate([rows for rows, _ in data.epoch(16, 0, epoch)]) for epoch in (1, 2, 1)]

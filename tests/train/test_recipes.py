@@ -19,7 +19,7 @@ def test_colored_mnist_is_trained_exactly_as_published():
     assert split.train.domains == ("flip20", "flip10")
 
 
-def test_every_usual_source_has_a_recipe_and_a_known_model():
+def test_every_default_model_has_a_recipe_and_is_registered():
     for dataset, (model, weights) in DEFAULT_MODELS.items():
         assert model in MODELS
         assert dataset in RECIPES
@@ -41,6 +41,6 @@ def test_every_usual_source_has_a_recipe_and_a_known_model():
         ({"momentum": 1.0}, "momentum must be"),
     ],
 )
-def test_recipes_refuse_what_cannot_train(changes, says):
+def test_invalid_recipes_are_rejected(changes, says):
     with pytest.raises(ValueError, match=says):
         recipe_for("pacs", "resnet50", **changes)

@@ -14,7 +14,7 @@ from dualtta.zoo.checkpoint import file_hash, read_weights
 from dualtta.zoo.registry import MODELS
 
 
-def test_a_source_model_is_trained_kept_with_its_card_and_loaded(squares, tmp_path, quick):
+def test_a_source_model_is_trained_saved_with_its_card_and_loaded(squares, tmp_path, quick):
     folder = train(quick(), tmp_path, squares)
     assert folder == tmp_path / quick().key
     assert sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) == ["card.json", "model.safetensors"]
@@ -39,7 +39,7 @@ def test_a_source_model_is_trained_kept_with_its_card_and_loaded(squares, tmp_pa
     assert bright.shape == (1, 2)
 
 
-def test_what_is_done_is_returned_at_once_and_other_images_are_refused(squares, tmp_path, quick):
+def test_a_finished_model_is_not_trained_again_and_other_images_are_rejected(squares, tmp_path, quick):
     folder = train(quick(), tmp_path, squares)
     before = (folder / "card.json").stat().st_mtime_ns
     assert train(quick(), tmp_path, squares) == folder
@@ -67,7 +67,7 @@ def test_the_same_seed_gives_the_same_bits_and_the_global_generator_is_left_alon
     assert not torch.equal(mine, theirs)
 
 
-def test_the_key_names_all_that_decides_the_model(squares, tmp_path, quick):
+def test_every_setting_changes_the_key(squares, tmp_path, quick):
     start = tmp_path / "start.safetensors"
     save_file(MODELS["resnet_tiny"].build(5).state_dict(), start)
     other = tmp_path / "other.safetensors"

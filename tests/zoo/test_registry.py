@@ -37,7 +37,7 @@ def test_every_model_predicts_and_has_norm_layers(name):
         ("vit_base_patch16_224", "vit_base_patch16_224.augreg_in21k_ft_in1k", nn.LayerNorm, 0.5, 0.9),
     ],
 )
-def test_the_papers_backbones_have_their_preprocessing_and_pinned_weights(name, tag, kind, mean, crop):
+def test_the_papers_backbones_have_their_preprocessing_and_fixed_weights(name, tag, kind, mean, crop):
     spec = MODELS[name]
     published = timm.get_pretrained_cfg(tag)
     assert (spec.tag, spec.preprocess.size, spec.preprocess.crop) == (tag, 224, crop)
@@ -68,7 +68,7 @@ def test_any_timm_model_opens_by_its_name_with_its_own_preprocessing():
         ("resnet34.nope_in1k", "timm has no weights 'resnet34.nope_in1k'; it has: resnet34."),
     ],
 )
-def test_unknown_models_are_refused_with_the_nearest_name(name, says):
+def test_unknown_models_are_rejected_with_the_nearest_name(name, says):
     with pytest.raises(ValueError, match=re.escape(says)):
         find_model(name)
 
@@ -177,7 +177,7 @@ net = ModelSpec("a net of another package", build, Preprocess(size=32), head="4"
 
 
 @pytest.mark.slow
-def test_a_package_registers_its_model_and_a_broken_one_only_warns(tmp_path):
+def test_a_package_registers_its_model_and_a_broken_entry_is_a_warning(tmp_path):
     (tmp_path / "my_net.py").write_text(MODULE)
     info = tmp_path / "my_net-1.0.dist-info"
     info.mkdir()
