@@ -1,4 +1,4 @@
-"""The collapse alarm: seen where it happens, silent where nothing is wrong."""
+"""The collapse alarm: raised where predictions collapse, silent elsewhere."""
 
 import warnings
 

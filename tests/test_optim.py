@@ -1,4 +1,4 @@
-"""On a GPU an update is begun before anybody knows that it is due. Here the same is done on the CPU, and nothing may change."""
+"""Updates that start before the number of selected samples is known, as on a GPU, change no result."""
 
 import dataclasses
 import warnings
