@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualtta.report.comparisons import METRICS, Comparison, Spread
-from dualtta.report.figures.style import headline, in_panel, sheet, wrap
+from dualtta.report.figures.style import axis, headline, in_panel, percent, sheet, wrap
 from dualtta.report.methods import Style
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ CAPTION = (
     "number of forwards are drawn side by side."
 )
 A_PAGE = 3
+FORWARDS, SPEED = "forwards a sample", "images a second"
 MANY = 12
 
 
@@ -46,12 +47,10 @@ def collect(comparisons: Sequence[Comparison]) -> list[Cost]:
     for comparison in comparisons:
         dots = []
         for entry in comparison.entries[-MANY:]:
-            accuracy = entry.over_seeds(comparison.metric)
-            if accuracy is None:
-                continue
-            forwards = float(np.mean([run.forwards / run.samples for run in entry.runs]))
-            speed = entry.over_seeds("images_per_second") if all(entry.each("images_per_second")) else None
-            dots.append(Dot(entry.label, entry.method, entry.style, accuracy, forwards, speed))
+            if accuracy := entry.over_seeds(comparison.metric):
+                forwards = float(np.mean([run.forwards / run.samples for run in entry.runs]))
+                speed = entry.over_seeds("images_per_second") if all(entry.each("images_per_second")) else None
+                dots.append(Dot(entry.label, entry.method, entry.style, accuracy, forwards, speed))
         if len(dots) > 1:
             machines = sorted({_machine(run) for run in comparison.runs})
             detail = f"{comparison.detail}; on {' and on '.join(machines)}"
@@ -77,18 +76,16 @@ def dodge(values: Sequence[float], step: float = 0.09) -> list[float]:
 
 
 def draw(panels: Sequence[Cost]) -> "Figure":
-    figure, axes = sheet(len(panels), 2, 4.6, 3.7, sharey="row")
-    for row, panel in enumerate(panels):
-        left, right = axes[2 * row : 2 * row + 2]
-        styles, asides = in_panel(panel.dots), dodge([dot.forwards for dot in panel.dots])
-        for dot, of, aside in zip(panel.dots, styles, asides, strict=True):
+    figure, axes = sheet(2 * len(panels), 2, 4.6, 3.7, sharey="row")
+    for panel, left, right in zip(panels, axes[::2], axes[1::2], strict=True):
+        for dot, of, aside in zip(panel.dots, in_panel(panel.dots), dodge([dot.forwards for dot in panel.dots]), strict=True):
             style: dict[str, Any] = {"color": of.color, "marker": of.marker, "ms": 7, "ls": "none", "capsize": 2, "lw": 1}
-            y, deviation = 100 * dot.accuracy.mean, 100 * (dot.accuracy.deviation or 0)
+            y, deviation = percent(dot.accuracy)
             left.errorbar(dot.forwards + aside, y, yerr=deviation, label=wrap(dot.label, 26, 3), **style)
             if dot.speed:
                 right.errorbar(dot.speed.mean, y, yerr=deviation, xerr=dot.speed.deviation or 0, **style)
-        left.set_xlabel("forwards a sample")
-        right.set_xlabel("images a second")
+        left.set_xlabel(FORWARDS)
+        right.set_xlabel(SPEED)
         left.set_ylabel(f"{panel.metric}, %")
         left.set_xlim(0, max(3.2, 1.1 * max(dot.forwards for dot in panel.dots)))
         right.set_xlim(0, 1.08 * max([1.0, *(dot.speed.mean + (dot.speed.deviation or 0) for dot in panel.dots if dot.speed)]))
@@ -96,8 +93,7 @@ def draw(panels: Sequence[Cost]) -> "Figure":
         for ax in (left, right):
             ax.grid(True)
             ax.margins(y=0.1)
-        handles, labels = left.get_legend_handles_labels()
-        right.legend(handles, labels, loc="center left", bbox_to_anchor=(1.02, 0.5))
+        right.legend(*left.get_legend_handles_labels(), loc="center left", bbox_to_anchor=(1.02, 0.5))
         headline(left, panel.title, panel.detail, 70)
     return figure
 
@@ -105,30 +101,29 @@ def draw(panels: Sequence[Cost]) -> "Figure":
 def plot(panel: Cost) -> dict[str, Any]:
     """For the page: forwards at the left, images a second at the right."""
     data = []
-    styles, asides = in_panel(panel.dots), dodge([dot.forwards for dot in panel.dots], 0.06)
-    for dot, of, aside in zip(panel.dots, styles, asides, strict=True):
-        bars = {"type": "data", "array": [100 * (dot.accuracy.deviation or 0)], "thickness": 1, "width": 3, "color": of.color}
+    for dot, of, aside in zip(panel.dots, in_panel(panel.dots), dodge([dot.forwards for dot in panel.dots], 0.06), strict=True):
+        mean, deviation = percent(dot.accuracy)
         common: dict[str, Any] = {
             "type": "scatter",
             "mode": "markers",
             "name": dot.label,
             "legendgroup": dot.label,
-            "y": [round(100 * dot.accuracy.mean, 2)],
-            "error_y": bars,
+            "y": [round(mean, 2)],
+            "error_y": {"type": "data", "array": [deviation], "thickness": 1, "width": 3, "color": of.color},
             "customdata": [[dot.accuracy.text(), round(dot.forwards, 2)]],
             "marker": {"color": of.color, "symbol": of.symbol, "size": 12, "line": {"width": 2, "color": of.color}},
         }
-        named = "<extra>%{fullData.name}</extra>"
-        forwards = "%{customdata[0]} % at %{customdata[1]} forwards a sample" + named
-        data.append({**common, "x": [round(dot.forwards + aside, 3)], "hovertemplate": forwards})
+        hover = "%{customdata[0]} % at %{customdata[1]} forwards a sample<extra>%{fullData.name}</extra>"
+        data.append({**common, "x": [round(dot.forwards + aside, 3)], "hovertemplate": hover})
         if dot.speed:
-            speed: dict[str, Any] = {"x": [round(dot.speed.mean, 1)], "xaxis": "x2", "yaxis": "y2", "showlegend": False}
-            data.append({**common, **speed, "hovertemplate": "%{customdata[0]} % at %{x:.0f} images/s" + named})
+            hover = "%{customdata[0]} % at %{x:.0f} images/s<extra>%{fullData.name}</extra>"
+            right = {"xaxis": "x2", "yaxis": "y2", "showlegend": False, "hovertemplate": hover}
+            data.append({**common, **right, "x": [round(dot.speed.mean, 1)]})
     layout = {
         "grid": {"rows": 1, "columns": 2, "pattern": "independent", "xgap": 0.08},
-        "xaxis": {"title": {"text": "forwards a sample"}, "rangemode": "tozero"},
-        "xaxis2": {"title": {"text": "images a second"}, "rangemode": "tozero"},
-        "yaxis": {"title": {"text": f"{panel.metric}, %"}},
+        "xaxis": axis(FORWARDS, rangemode="tozero"),
+        "xaxis2": axis(SPEED, rangemode="tozero"),
+        "yaxis": axis(f"{panel.metric}, %"),
         "yaxis2": {"matches": "y", "showticklabels": False},
         "height": 440,
     }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dualtta.report.comparisons import Comparison, Entry
-from dualtta.report.figures.style import SHARE, headline, sheet
+from dualtta.report.figures.style import SHARE, axis, headline, note, percents, sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,10 +20,12 @@ A_PAGE = 6
 # by row and column: breaks above holds, stays left of falls, as the axes go
 CORNERS = (("stays_breaks", "falls_breaks"), ("stays_holds", "falls_holds"))
 NAMES = {"stays_breaks": "D-", "falls_breaks": "", "stays_holds": "", "falls_holds": "D+"}
+ALTERED, RESTYLED = "under alteration (Diff_sa)", "under restyling (Diff_sp)"
 
 
 @dataclass(frozen=True)
 class Corner:
+    name: str
     count: int
     right: int
 
@@ -31,13 +33,16 @@ class Corner:
     def share(self) -> float | None:
         return self.right / self.count if self.count else None
 
+    @property
+    def text(self) -> str:
+        return "no sample" if self.share is None else f"{100 * self.share:.1f} % right"
+
 
 @dataclass(frozen=True)
 class Quadrants:
     title: str
     detail: str  # which drop and thresholds are in force
     corners: dict[str, Corner]
-    outside: int  # samples of which a drop is not known, or is just at its threshold
 
 
 def collect(comparisons: Sequence[Comparison]) -> list[Quadrants]:
@@ -51,77 +56,55 @@ def collect(comparisons: Sequence[Comparison]) -> list[Quadrants]:
 
 def _quadrants(comparison: Comparison, entry: Entry) -> Quadrants:
     corners = {}
-    for name in NAMES:
-        parts = [run.quadrants[name] for run in entry.runs]
+    for key, name in NAMES.items():
+        parts = [run.quadrants[key] for run in entry.runs]
         right = sum(round(part["count"] * (part["correct"] or 0)) for part in parts)
-        corners[name] = Corner(sum(part["count"] for part in parts), right)
-    samples = entry.samples
+        corners[key] = Corner(name, sum(part["count"] for part in parts), right)
     method, seeds = entry.runs[0].hyperparameters, len(entry.runs)
     filters = [name for key, name in (("filter_sa", "altering"), ("filter_sp", "preserving")) if method.get(key) is False]
     off = f", without the {' and '.join(filters)} filter" if filters else ""
     force = f"{method.get('drop', 'absolute')} drops, τ_sa = {method['tau_sa']:g}, τ_sp = {method['tau_sp']:g}{off}"
-    over = f"{seeds} seed{'s' if seeds > 1 else ''}"
-    inside = sum(corner.count for corner in corners.values())
-    return Quadrants(f"{comparison.title}, {entry.label}", f"{force}; {samples:,} samples, {over}", corners, samples - inside)
+    detail = f"{force}; {entry.samples:,} samples, {seeds} seed{'s' if seeds > 1 else ''}"
+    return Quadrants(f"{comparison.title}, {entry.label}", detail, corners)
 
 
 def draw(panels: Sequence[Quadrants]) -> "Figure":
     from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.patches import Rectangle
 
-    columns = min(3, len(panels))
-    figure, axes = sheet(-(-len(panels) // columns), columns, 4.2, 4.1)
+    figure, axes = sheet(len(panels), 3, 4.2, 4.1)
     scale = LinearSegmentedColormap.from_list("share", SHARE)
-    for ax, panel in zip(axes, panels, strict=False):
-        for row, names in enumerate(CORNERS):
-            for column, name in enumerate(names):
-                corner = panel.corners[name]
-                color = "#f4f4f4" if corner.share is None else scale(corner.share)
-                dark = corner.share is not None and corner.share > 0.6
-                head = NAMES[name]
-                ax.add_patch(_box(column, 1 - row, color))
-                share = "no sample" if corner.share is None else f"{100 * corner.share:.1f} % right"
-                text = "white" if dark else "#111111"
-                at = (column + 0.5, 1.5 - row)
-                ax.annotate(share, at, xytext=(0, 2), textcoords="offset points", ha="center", fontsize=11, color=text)
-                ax.annotate(
-                    f"{corner.count:,}", at, xytext=(0, -13), textcoords="offset points", ha="center", fontsize=9, color=text
-                )
-                if head:
-                    ax.annotate(
-                        head, (column + 0.06, 1.86 - row), fontsize=13, fontweight="bold", color=text, ha="left", va="center"
-                    )
+    for ax, panel in zip(axes, panels, strict=True):
+        for x, y, key in ((x, 1 - row, key) for row, keys in enumerate(CORNERS) for x, key in enumerate(keys)):
+            corner, middle = panel.corners[key], (x + 0.5, y + 0.5)
+            color = "#f4f4f4" if corner.share is None else scale(corner.share)
+            text = "white" if (corner.share or 0) > 0.6 else "#111111"
+            ax.add_patch(Rectangle((x, y), 1, 1, facecolor=color, edgecolor="white", linewidth=3))
+            note(ax, corner.text, middle, (0, 2), ha="center", fontsize=11, color=text)
+            note(ax, f"{corner.count:,}", middle, (0, -13), ha="center", fontsize=9, color=text)
+            note(ax, corner.name, (x + 0.06, y + 0.86), fontsize=13, fontweight="bold", color=text, va="center")
         ax.set_xlim(0, 2)
         ax.set_ylim(0, 2)
         ax.set_xticks([0.5, 1.5], ["stays", "falls"])
         ax.set_yticks([0.5, 1.5], ["holds", "breaks"], rotation=90, va="center")
         ax.tick_params(length=0)
-        for spine in ax.spines.values():
-            spine.set_visible(False)
-        ax.set_xlabel("under alteration (Diff_sa)")
-        ax.set_ylabel("under restyling (Diff_sp)")
+        ax.spines[:].set_visible(False)
+        ax.set_xlabel(ALTERED)
+        ax.set_ylabel(RESTYLED)
         ax.set_aspect("equal")
         headline(ax, panel.title, panel.detail, 38)
-    for ax in axes[len(panels) :]:
-        ax.set_visible(False)
     return figure
-
-
-def _box(x: float, y: float, color: Any) -> Any:
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((x, y), 1, 1, facecolor=color, edgecolor="white", linewidth=3)
 
 
 def plot(panel: Quadrants) -> dict[str, Any]:
     """For the page: a two by two heat map of the share that is right."""
-    shares = [[panel.corners[name].share for name in names] for names in CORNERS]
-    words = [[_words(name, panel.corners[name]) for name in names] for names in CORNERS]
+    rows = [[panel.corners[key] for key in keys] for keys in CORNERS]
     heat = {
         "type": "heatmap",
         "x": ["stays", "falls"],
         "y": ["breaks", "holds"],
-        "z": [[None if share is None else round(100 * share, 2) for share in row] for row in shares],
-        "text": words,
+        "z": [percents(corner.share for corner in row) for row in rows],
+        "text": [[_words(corner) for corner in row] for row in rows],
         "texttemplate": "%{text}",
         "textfont": {"size": 14},
         "hovertemplate": "%{x} under alteration, %{y} under restyling<br>%{text}<extra></extra>",
@@ -132,15 +115,10 @@ def plot(panel: Quadrants) -> dict[str, Any]:
         "ygap": 4,
         "colorbar": {"title": {"text": "% right"}, "thickness": 12},
     }
-    layout = {
-        "xaxis": {"title": {"text": "under alteration (Diff_sa)"}, "showgrid": False},
-        "yaxis": {"title": {"text": "under restyling (Diff_sp)"}, "showgrid": False, "autorange": "reversed"},
-        "height": 420,
-    }
-    return {"data": [heat], "layout": layout}
+    y = axis(RESTYLED, showgrid=False, autorange="reversed")
+    return {"data": [heat], "layout": {"xaxis": axis(ALTERED, showgrid=False), "yaxis": y, "height": 420}}
 
 
-def _words(name: str, corner: Corner) -> str:
-    head = f"<b>{NAMES[name]}</b><br>" if NAMES[name] else ""
-    share = "no sample" if corner.share is None else f"{100 * corner.share:.1f} % right"
-    return f"{head}{share}<br>{corner.count:,}"
+def _words(corner: Corner) -> str:
+    head = f"<b>{corner.name}</b><br>" if corner.name else ""
+    return f"{head}{corner.text}<br>{corner.count:,}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dualtta.report.comparisons import Comparison, Spread
-from dualtta.report.figures.style import RIGHT, UNUSED, WRONG, headline, sheet, wrap
+from dualtta.report.figures.style import RIGHT, UNUSED, WHISKER, WRONG, axis, headline, note, percent, percents, sheet, wrap
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,6 +16,7 @@ CAPTION = (
     "incorrect one whose entropy is maximised (D-). Mean and deviation over seeds; methods that select no samples are left out."
 )
 A_PAGE = 6
+TEXTURE = {"shape": "/", "fgcolor": WRONG, "bgcolor": "rgba(213,94,0,.18)", "size": 6}
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,6 @@ class Bar:
     """Shares of all samples."""
 
     label: str
-    method: str
     right: Spread
     wrong: Spread
     used: Spread
@@ -42,45 +42,26 @@ def collect(comparisons: Sequence[Comparison]) -> list[Use]:
         bars = []
         for entry in comparison.entries:
             used, right = entry.over_seeds("adapt"), entry.over_seeds("corr_adapt")
-            if not entry.about.learns or used is None or right is None:
-                continue
-            wrong = Spread.of([run.adapt - run.corr_adapt for run in entry.runs])
-            bars.append(Bar(entry.label, entry.method, right, wrong, used))
+            if entry.about.learns and used and right:
+                wrong = Spread.of([run.adapt - run.corr_adapt for run in entry.runs])
+                bars.append(Bar(entry.label, right, wrong, used))
         if bars:
             made.append(Use(comparison.title, comparison.detail, tuple(bars)))
     return made
 
 
 def draw(panels: Sequence[Use]) -> "Figure":
-    columns = min(2, len(panels))
-    rows = -(-len(panels) // columns)
     tallest = max(len(panel.bars) for panel in panels)
-    figure, axes = sheet(rows, columns, 5.6, 1.3 + 0.34 * tallest)
-    for ax, panel in zip(axes, panels, strict=False):
+    figure, axes = sheet(len(panels), 2, 5.6, 1.3 + 0.34 * tallest)
+    for ax, panel in zip(axes, panels, strict=True):
         for y, bar in enumerate(panel.bars):
-            right, wrong = 100 * bar.right.mean, 100 * bar.wrong.mean
-            ax.barh(y, 100, color="none", edgecolor=UNUSED, linewidth=0.8, height=0.62)
-            ax.barh(y, right, color=RIGHT, height=0.62, label="used rightly" if y == 0 else None)
-            ax.barh(
-                y,
-                wrong,
-                left=right,
-                color="#fbe3d3",
-                edgecolor=WRONG,
-                hatch="/////",
-                height=0.62,
-                label="used wrongly" if y == 0 else None,
-            )
-            ax.errorbar(right, y, xerr=100 * (bar.right.deviation or 0), color="#222222", capsize=2, lw=0.9)
-            ax.annotate(
-                f"{right:.1f} of {100 * bar.used.mean:.1f}",
-                (100, y),
-                xytext=(5, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=8,
-                annotation_clip=False,
-            )
+            (right, deviation), (wrong, _), (used, _) = map(percent, (bar.right, bar.wrong, bar.used))
+            names = (None, None) if y else ("used rightly", "used wrongly")
+            ax.barh(y, 100, 0.62, color="none", edgecolor=UNUSED, linewidth=0.8)
+            ax.barh(y, right, 0.62, color=RIGHT, label=names[0])
+            ax.barh(y, wrong, 0.62, right, color="#fbe3d3", edgecolor=WRONG, hatch="/////", label=names[1])
+            ax.errorbar(right, y, xerr=deviation, **WHISKER)
+            note(ax, f"{right:.1f} of {used:.1f}", (100, y), (5, 0), va="center", fontsize=8, annotation_clip=False)
         ax.set_yticks(range(len(panel.bars)), [wrap(bar.label, 26, 2) for bar in panel.bars])
         ax.set_ylim(tallest - 0.4, -0.6)
         ax.set_xlim(0, 100)
@@ -88,10 +69,7 @@ def draw(panels: Sequence[Use]) -> "Figure":
         ax.spines["left"].set_visible(False)
         ax.set_xlabel("share of the samples, %; at the right: rightly of all used")
         headline(ax, panel.title, panel.detail, 52)
-    for ax in axes[len(panels) :]:
-        ax.set_visible(False)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
 
@@ -99,29 +77,18 @@ def plot(panel: Use) -> dict[str, Any]:
     """For the page."""
     labels = [bar.label for bar in panel.bars]
 
-    def part(name: str, key: str, marker: dict[str, Any]) -> dict[str, Any]:
-        spreads: list[Spread] = [getattr(bar, key) for bar in panel.bars]
-        return {
-            "type": "bar",
-            "orientation": "h",
-            "name": name,
-            "y": labels,
-            "x": [round(100 * s.mean, 3) for s in spreads],
-            "customdata": [s.text() for s in spreads],
-            "hovertemplate": "%{y}<br>" + name + ": %{customdata} %<extra></extra>",
-            "marker": marker,
-        }
+    def part(name: str, spreads: list[Spread], **marker: Any) -> dict[str, Any]:
+        hover = "%{y}<br>" + name + ": %{customdata} %<extra></extra>"
+        numbers = {"x": percents([s.mean for s in spreads], 3), "y": labels, "customdata": [s.text() for s in spreads]}
+        return {"type": "bar", "orientation": "h", "name": name, **numbers, "hovertemplate": hover, "marker": marker}
 
-    pattern = {"shape": "/", "fgcolor": WRONG, "bgcolor": "rgba(213,94,0,.18)", "size": 6}
-    return {
-        "data": [
-            part("used rightly", "right", {"color": RIGHT}),
-            part("used wrongly", "wrong", {"color": WRONG, "pattern": pattern, "line": {"color": WRONG, "width": 1}}),
-        ],
-        "layout": {
-            "barmode": "stack",
-            "xaxis": {"title": {"text": "share of the samples, %"}, "range": [0, 100]},
-            "yaxis": {"autorange": "reversed", "automargin": True},
-            "height": 150 + 34 * len(labels),
-        },
+    right = part("used rightly", [bar.right for bar in panel.bars], color=RIGHT)
+    edge = {"color": WRONG, "width": 1}
+    wrong = part("used wrongly", [bar.wrong for bar in panel.bars], color=WRONG, pattern=TEXTURE, line=edge)
+    layout = {
+        "barmode": "stack",
+        "xaxis": axis("share of the samples, %", range=[0, 100]),
+        "yaxis": {"autorange": "reversed", "automargin": True},
+        "height": 150 + 34 * len(labels),
     }
+    return {"data": [right, wrong], "layout": layout}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtta.report.comparisons import METRICS, Comparison, Entry, Spread
-from dualtta.report.figures.style import headline, sheet
+from dualtta.report.comparisons import METRICS, Comparison, Entry
+from dualtta.report.figures.style import WRONG, axis, headline, note, percent, sheet
 from dualtta.report.methods import registry
 
 if TYPE_CHECKING:
@@ -30,9 +30,12 @@ class Heat:
     keys: tuple[str, str]
     x: tuple[float, ...]
     y: tuple[float, ...]
-    values: tuple[tuple[float | None, ...], ...]  # by y, then x
-    reference: Spread | None
+    values: tuple[tuple[float | None, ...], ...]  # in per cent, by y, then x
+    reference: float | None  # in per cent
     reference_label: str
+
+    def not_above(self, value: float) -> bool:
+        return self.reference is not None and value <= self.reference
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,8 @@ def collect(comparisons: Sequence[Comparison]) -> list[Heat]:
         beside = f"; {label}: {reference.text()} %" if reference else "; no other method was run"
         title = next(iter(grid.at.values())).about.title
         detail = f"{title}, {METRICS[metric]}; {comparison.detail}, {seeds}{beside}"
-        made.append(Heat(comparison.title, detail, grid.keys, x, y, values, reference, label))
+        best = percent(reference)[0] if reference else None
+        made.append(Heat(comparison.title, detail, grid.keys, x, y, values, best, label))
     return made
 
 
@@ -110,79 +114,60 @@ def axis_title(key: str) -> str:
 
 def _mean(entry: Entry | None, metric: str) -> float | None:
     spread = entry.over_seeds(metric) if entry else None
-    return spread.mean if spread else None
+    return percent(spread)[0] if spread else None
 
 
 def draw(panels: Sequence[Heat]) -> "Figure":
     from matplotlib.colors import Normalize
 
-    columns = min(2, len(panels))
-    figure, axes = sheet(-(-len(panels) // columns), columns, 5.8, 4.8)
-    for ax, panel in zip(axes, panels, strict=False):
-        z = np.array([[np.nan if v is None else 100 * v for v in row] for row in panel.values])
-        known = z[np.isfinite(z)]
-        reference = None if panel.reference is None else 100 * panel.reference.mean
-        low, high = (
-            min([known.min(), *([] if reference is None else [reference])]),
-            max([known.max(), *([] if reference is None else [reference])]),
-        )
-        norm = Normalize(low, max(high, low + 0.1))
+    figure, axes = sheet(len(panels), 2, 5.8, 4.8)
+    for ax, panel in zip(axes, panels, strict=True):
+        z = np.array(panel.values, dtype=float)
+        known = [*z[np.isfinite(z)], *([] if panel.reference is None else [panel.reference])]
+        norm = Normalize(min(known), max(*known, min(known) + 0.1))
         image = ax.imshow(z, cmap="cividis", norm=norm, origin="lower", aspect="auto")
         for (y, x), value in np.ndenumerate(z):
             if np.isnan(value):
                 continue
-            lower = reference is not None and value <= reference
             color = "white" if norm(value) < 0.55 else "#111111"
-            ax.annotate(f"{value:.1f}", (x, y), ha="center", va="center", fontsize=7.5, color=color)
-            if lower:
-                ax.fill([x - 0.5, x - 0.5, x - 0.14], [y + 0.14, y + 0.5, y + 0.5], color="#d55e00", ec="white", lw=0.6)
+            note(ax, f"{value:.1f}", (x, y), ha="center", va="center", fontsize=7.5, color=color)
+            if panel.not_above(value):
+                ax.fill([x - 0.5, x - 0.5, x - 0.14], [y + 0.14, y + 0.5, y + 0.5], color=WRONG, ec="white", lw=0.6)
         ax.set_xticks(range(len(panel.x)), [f"{v:g}" for v in panel.x])
         ax.set_yticks(range(len(panel.y)), [f"{v:g}" for v in panel.y])
         ax.set_xlabel(axis_title(panel.keys[0]))
         ax.set_ylabel(axis_title(panel.keys[1]))
         bar = figure.colorbar(image, ax=ax, shrink=0.9)
         bar.set_label("%")
-        if reference is not None:
-            bar.ax.axhline(reference, color="white", lw=3)
-            bar.ax.axhline(reference, color="#d55e00", lw=1.6)
-            bar.ax.annotate(
-                f"{panel.reference_label} {reference:.1f}",
-                (0, reference),
-                xycoords=("axes fraction", "data"),
-                xytext=(-4, 0),
-                textcoords="offset points",
-                ha="right",
-                va="center",
-                rotation=90,
-                fontsize=7.5,
-                color="#b34a00",
-            )
+        if panel.reference is not None:
+            bar.ax.axhline(panel.reference, color="white", lw=3)
+            bar.ax.axhline(panel.reference, color=WRONG, lw=1.6)
+            text, at = f"{panel.reference_label} {panel.reference:.1f}", (0, panel.reference)
+            style = {"xycoords": ("axes fraction", "data"), "rotation": 90, "fontsize": 7.5, "color": "#b34a00"}
+            note(bar.ax, text, at, (-4, 0), ha="right", va="center", **style)
         headline(ax, panel.title, panel.detail, 60)
-    for ax in axes[len(panels) :]:
-        ax.set_visible(False)
     return figure
 
 
 def plot(panel: Heat) -> dict[str, Any]:
     """For the page."""
     x, y = map(axis_title, panel.keys)
-    reference = None if panel.reference is None else 100 * panel.reference.mean
-    z = [[None if v is None else round(100 * v, 2) for v in row] for row in panel.values]
+    z = [[None if v is None else round(v, 2) for v in row] for row in panel.values]
 
-    def not_above(value: float | None) -> bool:
-        return value is not None and reference is not None and value <= reference
+    def text(value: float | None) -> str:
+        return "" if value is None else f"{value:.1f}{' ▾' if panel.not_above(value) else ''}"
 
     def beside(value: float | None) -> str:
-        if value is None or reference is None:
+        if value is None or panel.reference is None:
             return ""
-        return f"{value - reference:+.2f} to {panel.reference_label} ({reference:.2f})"
+        return f"{value - panel.reference:+.2f} to {panel.reference_label} ({panel.reference:.2f})"
 
     heat = {
         "type": "heatmap",
         "x": [f"{v:g}" for v in panel.x],
         "y": [f"{v:g}" for v in panel.y],
         "z": z,
-        "text": [["" if v is None else f"{v:.1f}{' ▾' if not_above(v) else ''}" for v in row] for row in z],
+        "text": [[text(v) for v in row] for row in z],
         "texttemplate": "%{text}",
         "customdata": [[beside(v) for v in row] for row in z],
         "hovertemplate": f"{x} %{{x}}, {y} %{{y}}: %{{z:.2f}} %<br>%{{customdata}}<extra></extra>",
@@ -191,9 +176,5 @@ def plot(panel: Heat) -> dict[str, Any]:
         "ygap": 1,
         "colorbar": {"title": {"text": "%"}, "thickness": 12},
     }
-    layout = {
-        "xaxis": {"title": {"text": x}, "type": "category", "showgrid": False},
-        "yaxis": {"title": {"text": y}, "type": "category", "showgrid": False},
-        "height": 480,
-    }
-    return {"data": [heat], "layout": layout}
+    category: dict[str, Any] = {"type": "category", "showgrid": False}
+    return {"data": [heat], "layout": {"xaxis": axis(x, **category), "yaxis": axis(y, **category), "height": 480}}

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dualtta.records.metrics import Column
 from dualtta.report.comparisons import Comparison, Entry
-from dualtta.report.figures.style import headline, in_panel, sheet, wrap
+from dualtta.report.figures.style import axis, headline, in_panel, note, percents, sheet, wrap
 from dualtta.report.methods import Style
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ CAPTION = (
 A_PAGE = 4
 WINDOWS = 24
 MANY = 10  # lines of one panel
+BAND = {"mode": "lines", "fill": "toself", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,11 @@ class Course:
     middles: tuple[float, ...]  # samples seen at the middle of each window
     segments: tuple[tuple[str, int], ...]  # domain and length; no names where the order differs between seeds
     lines: tuple[Line, ...]
+
+    @property
+    def starts(self) -> list[int]:
+        """Where each segment begins; last, where the stream ends."""
+        return [0, *accumulate(length for _, length in self.segments)]
 
 
 def edges(lengths: Sequence[int], windows: int = WINDOWS) -> list[int]:
@@ -116,9 +122,7 @@ def _line(entry: Entry, cuts: list[int]) -> Line:
 
 def apart(panel: Course) -> list[slice]:
     """The windows of each segment: lines do not go on from one domain to the next."""
-    ends = np.cumsum([length for _, length in panel.segments])
-    cuts = [0, *np.searchsorted(panel.middles, ends).tolist()]
-    return [slice(a, b) for a, b in pairwise(cuts)]
+    return [slice(a, b) for a, b in pairwise(np.searchsorted(panel.middles, panel.starts).tolist())]
 
 
 def band(line: Line, part: slice) -> tuple[Column, Column]:
@@ -134,35 +138,23 @@ def draw(panels: Sequence[Course]) -> "Figure":
         for number, (line, of) in enumerate(zip(panel.lines, in_panel(panel.lines), strict=True)):
             y = 100 * np.array(line.mean)
             style: dict[str, Any] = {"color": of.color, "linestyle": of.dash, "marker": of.marker, "ms": 4}
-            every = (number % 3, 3) if len(x) > 12 else 1  # markers of different lines at different places
+            style["lw"] = 2.2 if line.method == panel.lines[-1].method else 1.4
+            style["markevery"] = (number % 3, 3) if len(x) > 12 else 1  # markers of different lines at different places
             for first, part in enumerate(apart(panel)):
-                name = None if first else wrap(line.label, 26, 3)
-                width = 2.2 if line.method == panel.lines[-1].method else 1.4
-                ax.plot(x[part], y[part], lw=width, markevery=every, label=name, **style)
+                ax.plot(x[part], y[part], label=None if first else wrap(line.label, 26, 3), **style)
                 if line.deviation:
                     ax.fill_between(x[part], *band(line, part), color=of.color, alpha=0.08, lw=0)
-        start = 0
-        many = len(panel.segments) > 8
-        for name, length in panel.segments if len(panel.segments) > 1 else ():
+        several, many = len(panel.segments) > 1, len(panel.segments) > 8
+        names: dict[str, Any] = {"rotation": 90, "fontsize": 7} if many else {"rotation": 0, "fontsize": 8}
+        names |= {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "top", "color": "#555555"}
+        for (name, length), start in zip(panel.segments if several else (), panel.starts, strict=False):
             if start:
                 ax.axvline(start, color="#999999", lw=0.8, ls=(0, (2, 3)))
-            ax.annotate(
-                name.replace("_", " "),
-                (start + length / 2, 1.0),
-                xycoords=("data", "axes fraction"),
-                xytext=(0, -2),
-                textcoords="offset points",
-                ha="center",
-                va="top",
-                rotation=90 if many else 0,
-                fontsize=7 if many else 8,
-                color="#555555",
-            )
-            start += length
-        ax.set_xlim(0, sum(length for _, length in panel.segments))
+            note(ax, name.replace("_", " "), (start + length / 2, 1.0), (0, -2), **names)
+        ax.set_xlim(0, panel.starts[-1])
         low, high = (min(max(float(edge), 0.0), 101.0) for edge in ax.get_ylim())
-        room = 0.3 if many else 0.12  # for the names of the domains
-        ax.set_ylim(low, high + (high - low) * (room if len(panel.segments) > 1 else 0))
+        room = 0.3 if many else 0.12 if several else 0  # for the names of the domains
+        ax.set_ylim(low, high + (high - low) * room)
         ax.grid(axis="y")
         ax.set_xlabel("samples seen")
         ax.set_ylabel("accuracy, %")
@@ -176,68 +168,41 @@ def plot(panel: Course) -> dict[str, Any]:
     """For the page: a band and a line for each method and segment; those of a method share a place in the legend."""
     data: list[dict[str, Any]] = []
     for line, of in zip(panel.lines, in_panel(panel.lines), strict=True):
+        common = {"type": "scatter", "legendgroup": line.label}
+        width = 3 if line.method == panel.lines[-1].method else 1.8
         for first, part in enumerate(apart(panel)):
             x = [round(value, 1) for value in panel.middles[part]]
             if line.deviation:
                 low, high = (edge.round(2).tolist() for edge in band(line, part))
-                data.append(
-                    {
-                        "type": "scatter",
-                        "x": [*x, *x[::-1]],
-                        "y": [*high, *low[::-1]],
-                        "fill": "toself",
-                        "fillcolor": faint(of.color),
-                        "line": {"width": 0},
-                        "mode": "lines",
-                        "hoverinfo": "skip",
-                        "showlegend": False,
-                        "legendgroup": line.label,
-                    }
-                )
+                data.append({**common, **BAND, "x": [*x, *x[::-1]], "y": [*high, *low[::-1]], "fillcolor": faint(of.color)})
             data.append(
                 {
-                    "type": "scatter",
+                    **common,
                     "mode": "lines+markers",
                     "x": x,
-                    "y": [round(100 * value, 2) for value in line.mean[part]],
+                    "y": percents(line.mean[part]),
                     "customdata": [f" ± {100 * d:.1f}" for d in line.deviation[part]] if line.deviation else [""] * len(x),
                     "name": line.label,
-                    "legendgroup": line.label,
                     "showlegend": first == 0,
-                    "line": {"color": of.color, "dash": of.line, "width": 3 if line.method == panel.lines[-1].method else 1.8},
+                    "line": {"color": of.color, "dash": of.line, "width": width},
                     "marker": {"symbol": of.symbol, "size": 6, "color": of.color},
                     "hovertemplate": "%{y:.1f}%{customdata} %<extra>%{fullData.name}</extra>",
                 }
             )
-    starts = np.cumsum([0, *(length for _, length in panel.segments)]).tolist()
-    shapes = [
-        {
-            "type": "line",
-            "x0": s,
-            "x1": s,
-            "yref": "paper",
-            "y0": 0,
-            "y1": 1,
-            "line": {"width": 1, "dash": "dot", "color": "#999"},
-        }
-        for s in starts[1:-1]
-    ]
-    names = [
-        {"x": start + length / 2, "y": 1, "yref": "paper", "yanchor": "bottom", "showarrow": False, "text": name}
-        for start, (name, length) in zip(starts, panel.segments, strict=False)
-        if 1 < len(panel.segments) <= 8
-    ]
-    return {
-        "data": data,
-        "layout": {
-            "xaxis": {"title": {"text": "samples seen"}},
-            "yaxis": {"title": {"text": "accuracy, %"}},
-            "hovermode": "x unified",
-            "shapes": shapes,
-            "annotations": names,
-            "height": 460,
-        },
+    border = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "line": {"width": 1, "dash": "dot", "color": "#999"}}
+    name = {"y": 1, "yref": "paper", "yanchor": "bottom", "showarrow": False}
+    named = panel.segments if 1 < len(panel.segments) <= 8 else ()
+    layout = {
+        "xaxis": axis("samples seen"),
+        "yaxis": axis("accuracy, %"),
+        "hovermode": "x unified",
+        "shapes": [{**border, "x0": start, "x1": start} for start in panel.starts[1:-1]],
+        "annotations": [
+            {**name, "x": start + length / 2, "text": text} for (text, length), start in zip(named, panel.starts, strict=False)
+        ],
+        "height": 460,
     }
+    return {"data": data, "layout": layout}
 
 
 def faint(color: str) -> str:

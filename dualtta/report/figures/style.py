@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dualtta.files import write_bytes
+from dualtta.report.comparisons import Spread
 from dualtta.report.methods import DASHES, Style
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 
 RIGHT, WRONG, UNUSED = "#009e73", "#d55e00", "#d9d9d9"
+WHISKER: dict[str, Any] = {"color": "#222222", "capsize": 2, "lw": 0.9}
 SHARE = ((0.0, "#f6f1e4"), (0.5, "#8fbcd9"), (1.0, "#00507d"))  # of correct predictions: from pale to deep
 PAPER: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -92,6 +94,25 @@ def wrap(text: str, width: int = 34, lines: int = 3) -> str:
     return "\n".join(found)
 
 
+def percent(spread: Spread) -> tuple[float, float]:
+    """Mean and deviation in per cent; a deviation of 0 where there is none.
+
+    >>> percent(Spread(0.5, None, 1))
+    (50.0, 0.0)
+    """
+    return 100 * spread.mean, 100 * (spread.deviation or 0)
+
+
+def percents(values: Iterable[float | None], digits: int = 2) -> list[float | None]:
+    """Fractions in per cent, rounded for the page."""
+    return [None if value is None else round(100 * value, digits) for value in values]
+
+
+def axis(title: str, **options: Any) -> dict[str, Any]:
+    """An axis of a plotly figure."""
+    return {"title": {"text": title}, **options}
+
+
 @contextmanager
 def paper() -> Iterator[None]:
     """Draw with the settings above; the caller's settings are restored."""
@@ -101,13 +122,22 @@ def paper() -> Iterator[None]:
         yield
 
 
-def sheet(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple["Figure", list["Axes"]]:
-    """A figure of small multiples, with inches for each; no window, no global state."""
+def sheet(panels: int, columns: int, width: float, height: float, **options: Any) -> tuple["Figure", list["Axes"]]:
+    """A figure of small multiples in at most so many columns, with inches for each panel; no window, no global state."""
     from matplotlib.figure import Figure
 
+    columns = min(columns, panels)
+    rows = -(-panels // columns)
     figure = Figure(figsize=(width * columns, height * rows))
-    axes = figure.subplots(rows, columns, squeeze=False, **options)
-    return figure, list(axes.flat)
+    axes = list(figure.subplots(rows, columns, squeeze=False, **options).flat)
+    for unused in axes[panels:]:
+        unused.set_visible(False)
+    return figure, axes[:panels]
+
+
+def note(axes: "Axes", text: str, at: tuple[float, float], shift: tuple[float, float] = (0, 0), **options: Any) -> None:
+    """Text at a point of the axes, moved by so many typographic points."""
+    axes.annotate(text, at, xytext=shift, textcoords="offset points", **options)
 
 
 def headline(axes: "Axes", title: str, detail: str = "", width: int = 44) -> None:
