@@ -9,7 +9,7 @@ from typing import Any
 from dualtta.processes import run, stopping
 from dualtta.report.comparisons import Comparison
 from dualtta.report.figures import cost, domains, quadrants, reliability, sample_use, sensitivity, stream
-from dualtta.report.figures.style import paper, save
+from dualtta.report.figures.style import Panel, paper, save
 
 FEW = 4  # sheets: to draw so many takes no longer than to start a process
 MOST = 60  # processes: Windows supports no more
@@ -22,7 +22,7 @@ class Kind:
     name: str
     title: str
     caption: str
-    panels: tuple[Any, ...]  # of its file's dataclass, with a title and a detail each
+    panels: tuple[Panel, ...]
     draw: Callable[[Sequence[Any]], Any]
     plot: Callable[[Any], dict[str, Any]]
     a_page: int  # panels on one sheet
@@ -34,12 +34,10 @@ FILES: tuple[ModuleType, ...] = (sample_use, quadrants, stream, domains, reliabi
 def kinds(comparisons: Sequence[Comparison]) -> list[Kind]:
     """Every kind of figure that the records have numbers for."""
     plain = [sensitivity.without_grid(comparison) for comparison in comparisons]
-    found = []
-    for file in FILES:
-        panels = tuple(file.collect(comparisons if file is sensitivity else plain))
-        if panels:
-            found.append(Kind(file.NAME, file.TITLE, file.CAPTION, panels, file.draw, file.plot, file.A_PAGE))
-    return found
+    found = [(file, tuple(file.collect(comparisons if file is sensitivity else plain))) for file in FILES]
+    return [
+        Kind(file.NAME, file.TITLE, file.CAPTION, panels, file.draw, file.plot, file.A_PAGE) for file, panels in found if panels
+    ]
 
 
 def draw_all(

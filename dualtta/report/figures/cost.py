@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualtta.report.comparisons import METRICS, Comparison, Spread
-from dualtta.report.figures.style import axis, headline, in_panel, percent, sheet, wrap
-from dualtta.report.methods import Style
+from dualtta.report.figures.style import Panel, Series, axis, headline, in_panel, percent, sheet, wrap
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,19 +24,14 @@ MANY = 12
 
 
 @dataclass(frozen=True)
-class Dot:
-    label: str
-    method: str
-    style: Style
+class Dot(Series):
     accuracy: Spread
     forwards: float  # a sample
     speed: Spread | None  # images a second
 
 
 @dataclass(frozen=True)
-class Cost:
-    title: str
-    detail: str
+class Cost(Panel):
     metric: str
     dots: tuple[Dot, ...]
 
@@ -84,11 +78,10 @@ def draw(panels: Sequence[Cost]) -> "Figure":
             left.errorbar(dot.forwards + aside, y, yerr=deviation, label=wrap(dot.label, 26, 3), **style)
             if dot.speed:
                 right.errorbar(dot.speed.mean, y, yerr=deviation, xerr=dot.speed.deviation or 0, **style)
-        left.set_xlabel(FORWARDS)
-        right.set_xlabel(SPEED)
-        left.set_ylabel(f"{panel.metric}, %")
-        left.set_xlim(0, max(3.2, 1.1 * max(dot.forwards for dot in panel.dots)))
-        right.set_xlim(0, 1.08 * max([1.0, *(dot.speed.mean + (dot.speed.deviation or 0) for dot in panel.dots if dot.speed)]))
+        most = max(dot.forwards for dot in panel.dots)
+        fastest = max([1.0, *(dot.speed.mean + (dot.speed.deviation or 0) for dot in panel.dots if dot.speed)])
+        left.set(xlim=(0, max(3.2, 1.1 * most)), xlabel=FORWARDS, ylabel=f"{panel.metric}, %")
+        right.set(xlim=(0, 1.08 * fastest), xlabel=SPEED)
         right.tick_params(labelleft=False)
         for ax in (left, right):
             ax.grid(True)

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dualtta.report.comparisons import Comparison, Entry, Spread
-from dualtta.report.figures.style import WHISKER, axis, headline, in_panel, note, percent, percents, sheet, wrap
+from dualtta.report.figures.style import WHISKER, Panel, Series, axis, headline, in_panel, note, percent, percents, sheet, wrap
 from dualtta.report.labels import by_number
-from dualtta.report.methods import Style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,17 +18,12 @@ MANY = 10  # bars of one panel
 
 
 @dataclass(frozen=True)
-class Row:
-    label: str
-    method: str
-    style: Style
+class Row(Series):
     accuracy: dict[str, Spread]  # by domain
 
 
 @dataclass(frozen=True)
-class Domains:
-    title: str
-    detail: str
+class Domains(Panel):
     domains: tuple[str, ...]
     rows: tuple[Row, ...]  # in the order of the tables
 
@@ -82,9 +76,7 @@ def draw(panels: Sequence[Domains]) -> "Figure":
                 note(ax, f"{value:.1f}", (value + deviation, y), (4, 0), va="center", fontsize=7.5)
         # labels are written once for a row of panels
         ax.set_yticks(range(tallest), ["" if number % columns else wrap(row.label, 26, 2) for row in panel.rows])
-        ax.set_ylim(tallest - 0.4, -0.6)
-        ax.set_xlim(0, 113)
-        ax.set_xticks([0, 25, 50, 75, 100])
+        ax.set(xlim=(0, 113), ylim=(tallest - 0.4, -0.6), xticks=(0, 25, 50, 75, 100))
         ax.tick_params(axis="y", length=0)
         ax.grid(axis="x")
         headline(ax, domain.replace("_", " "), "", 30)

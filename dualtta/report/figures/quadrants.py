@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dualtta.report.comparisons import Comparison, Entry
-from dualtta.report.figures.style import SHARE, axis, headline, note, percents, sheet
+from dualtta.report.figures.style import Panel, axis, headline, note, percents, sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,6 +20,7 @@ A_PAGE = 6
 # by row and column: breaks above holds, stays left of falls, as the axes go
 CORNERS = (("stays_breaks", "falls_breaks"), ("stays_holds", "falls_holds"))
 NAMES = {"stays_breaks": "D-", "falls_breaks": "", "stays_holds": "", "falls_holds": "D+"}
+SHARE = ((0.0, "#f6f1e4"), (0.5, "#8fbcd9"), (1.0, "#00507d"))  # of correct predictions: from pale to deep
 ALTERED, RESTYLED = "under alteration (Diff_sa)", "under restyling (Diff_sp)"
 
 
@@ -39,9 +40,7 @@ class Corner:
 
 
 @dataclass(frozen=True)
-class Quadrants:
-    title: str
-    detail: str  # which drop and thresholds are in force
+class Quadrants(Panel):
     corners: dict[str, Corner]
 
 
@@ -83,15 +82,11 @@ def draw(panels: Sequence[Quadrants]) -> "Figure":
             note(ax, corner.text, middle, (0, 2), ha="center", fontsize=11, color=text)
             note(ax, f"{corner.count:,}", middle, (0, -13), ha="center", fontsize=9, color=text)
             note(ax, corner.name, (x + 0.06, y + 0.86), fontsize=13, fontweight="bold", color=text, va="center")
-        ax.set_xlim(0, 2)
-        ax.set_ylim(0, 2)
         ax.set_xticks([0.5, 1.5], ["stays", "falls"])
         ax.set_yticks([0.5, 1.5], ["holds", "breaks"], rotation=90, va="center")
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
-        ax.set_xlabel(ALTERED)
-        ax.set_ylabel(RESTYLED)
-        ax.set_aspect("equal")
+        ax.set(xlim=(0, 2), ylim=(0, 2), xlabel=ALTERED, ylabel=RESTYLED, aspect="equal")
         headline(ax, panel.title, panel.detail, 38)
     return figure
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualtta.report.comparisons import Comparison, Spread
-from dualtta.report.figures.style import axis, headline, in_panel, percents, sheet, wrap
-from dualtta.report.methods import Style
+from dualtta.report.figures.style import Panel, Series, axis, headline, in_panel, percents, sheet, wrap
 from dualtta.report.outcomes import BINS
 
 if TYPE_CHECKING:
@@ -28,12 +27,9 @@ HOVER = "confidence %{x:.1f} %, accuracy %{y:.1f} %, %{customdata} samples<extra
 
 
 @dataclass(frozen=True)
-class Curve:
+class Curve(Series):
     """Bins that hold a sample: mean confidence, accuracy, samples."""
 
-    label: str
-    method: str
-    style: Style
     confidence: tuple[float, ...]
     accuracy: tuple[float, ...]
     samples: tuple[int, ...]
@@ -41,9 +37,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Reliability:
-    title: str
-    detail: str
+class Reliability(Panel):
     curves: tuple[Curve, ...]
 
 
@@ -78,7 +72,7 @@ def draw(panels: Sequence[Reliability]) -> "Figure":
         ax.scatter(x[~ample], y[~ample], s=12, facecolor="white", edgecolor=color, lw=0.8, **whole)
         ax.set(xlim=(0, 103), ylim=(0, 103), xticks=TICKS, yticks=TICKS, aspect="equal")
         ax.grid(True)
-        headline(ax, curve.label, f"ECE {curve.error.text()} %" if curve.error else " ", 28)
+        headline(ax, curve.label, f"ECE {curve.error.text()} %" if curve.error else "", 28)
     for ax in axes[-columns:]:
         ax.tick_params(labelbottom=True)
     figure.supxlabel("confidence, %; grey bars: share of the samples", fontsize=9)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dualtta.report.comparisons import Comparison, Spread
-from dualtta.report.figures.style import RIGHT, UNUSED, WHISKER, WRONG, axis, headline, note, percent, percents, sheet, wrap
+from dualtta.report.figures.style import WHISKER, WRONG, Panel, axis, headline, note, percent, percents, sheet, wrap
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,6 +16,7 @@ CAPTION = (
     "incorrect one whose entropy is maximised (D-). Mean and deviation over seeds; methods that select no samples are left out."
 )
 A_PAGE = 6
+RIGHT, UNUSED = "#009e73", "#d9d9d9"
 TEXTURE = {"shape": "/", "fgcolor": WRONG, "bgcolor": "rgba(213,94,0,.18)", "size": 6}
 
 
@@ -30,9 +31,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Use:
-    title: str
-    detail: str
+class Use(Panel):
     bars: tuple[Bar, ...]
 
 
@@ -63,11 +62,9 @@ def draw(panels: Sequence[Use]) -> "Figure":
             ax.errorbar(right, y, xerr=deviation, **WHISKER)
             note(ax, f"{right:.1f} of {used:.1f}", (100, y), (5, 0), va="center", fontsize=8, annotation_clip=False)
         ax.set_yticks(range(len(panel.bars)), [wrap(bar.label, 26, 2) for bar in panel.bars])
-        ax.set_ylim(tallest - 0.4, -0.6)
-        ax.set_xlim(0, 100)
         ax.tick_params(axis="y", length=0)
         ax.spines["left"].set_visible(False)
-        ax.set_xlabel("share of the samples, %; at the right: rightly of all used")
+        ax.set(xlim=(0, 100), ylim=(tallest - 0.4, -0.6), xlabel="share of the samples, %; at the right: rightly of all used")
         headline(ax, panel.title, panel.detail, 52)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure

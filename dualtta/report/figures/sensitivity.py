@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualtta.report.comparisons import METRICS, Comparison, Entry
-from dualtta.report.figures.style import WRONG, axis, headline, note, percent, sheet
+from dualtta.report.figures.style import WRONG, Panel, axis, headline, note, percent, sheet
 from dualtta.report.methods import registry
 
 if TYPE_CHECKING:
@@ -24,10 +24,8 @@ FEWEST = 4  # pairs that make a grid
 
 
 @dataclass(frozen=True)
-class Heat:
-    title: str
-    detail: str
-    keys: tuple[str, str]
+class Heat(Panel):
+    axes: tuple[str, ...]  # titles
     x: tuple[float, ...]
     y: tuple[float, ...]
     values: tuple[tuple[float | None, ...], ...]  # in per cent, by y, then x
@@ -96,6 +94,7 @@ def collect(comparisons: Sequence[Comparison]) -> list[Heat]:
         others = [(entry.over_seeds(metric), entry) for entry in comparison.entries if id(entry) not in members]
         known = [(spread, entry.label) for spread, entry in others if spread is not None and entry.about.learns]
         reference, label = max(known, key=lambda pair: pair[0].mean) if known else (None, "")
+        titles = tuple(key.replace("tau_", "τ_") for key in grid.keys)
         x, y = (tuple(sorted({pair[axis] for pair in grid.at})) for axis in (0, 1))
         values = tuple(tuple(_mean(grid.at.get((a, b)), metric) for a in x) for b in y)
         runs = max(len(entry.runs) for entry in grid.at.values())
@@ -104,12 +103,8 @@ def collect(comparisons: Sequence[Comparison]) -> list[Heat]:
         title = next(iter(grid.at.values())).about.title
         detail = f"{title}, {METRICS[metric]}; {comparison.detail}, {seeds}{beside}"
         best = percent(reference)[0] if reference else None
-        made.append(Heat(comparison.title, detail, grid.keys, x, y, values, best, label))
+        made.append(Heat(comparison.title, detail, titles, x, y, values, best, label))
     return made
-
-
-def axis_title(key: str) -> str:
-    return key.replace("tau_", "τ_")
 
 
 def _mean(entry: Entry | None, metric: str) -> float | None:
@@ -135,8 +130,7 @@ def draw(panels: Sequence[Heat]) -> "Figure":
                 ax.fill([x - 0.5, x - 0.5, x - 0.14], [y + 0.14, y + 0.5, y + 0.5], color=WRONG, ec="white", lw=0.6)
         ax.set_xticks(range(len(panel.x)), [f"{v:g}" for v in panel.x])
         ax.set_yticks(range(len(panel.y)), [f"{v:g}" for v in panel.y])
-        ax.set_xlabel(axis_title(panel.keys[0]))
-        ax.set_ylabel(axis_title(panel.keys[1]))
+        ax.set(xlabel=panel.axes[0], ylabel=panel.axes[1])
         bar = figure.colorbar(image, ax=ax, shrink=0.9)
         bar.set_label("%")
         if panel.reference is not None:
@@ -151,7 +145,7 @@ def draw(panels: Sequence[Heat]) -> "Figure":
 
 def plot(panel: Heat) -> dict[str, Any]:
     """For the page."""
-    x, y = map(axis_title, panel.keys)
+    x, y = panel.axes
     z = [[None if v is None else round(v, 2) for v in row] for row in panel.values]
 
     def text(value: float | None) -> str:

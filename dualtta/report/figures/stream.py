@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,7 @@ import numpy as np
 
 from dualtta.records.metrics import Column
 from dualtta.report.comparisons import Comparison, Entry
-from dualtta.report.figures.style import axis, headline, in_panel, note, percents, sheet, wrap
-from dualtta.report.methods import Style
+from dualtta.report.figures.style import Panel, Series, axis, headline, in_panel, note, sheet, wrap
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,26 +27,31 @@ BAND = {"mode": "lines", "fill": "toself", "line": {"width": 0}, "hoverinfo": "s
 
 
 @dataclass(frozen=True)
-class Line:
-    label: str
-    method: str
-    style: Style
-    mean: tuple[float, ...]  # a window each
-    deviation: tuple[float, ...] | None  # None with one seed
+class Line(Series):
+    mean: Column  # of each window, in per cent
+    deviation: Column | None  # None with one seed
+
+    def band(self, part: slice) -> tuple[Column, Column]:
+        """A deviation below and above the mean."""
+        mean, deviation = self.mean[part], 0 if self.deviation is None else self.deviation[part]
+        return np.clip(mean - deviation, 0, 100), np.clip(mean + deviation, 0, 100)
 
 
 @dataclass(frozen=True)
-class Course:
-    title: str
-    detail: str
-    middles: tuple[float, ...]  # samples seen at the middle of each window
+class Course(Panel):
+    middles: Column  # samples seen at the middle of each window
     segments: tuple[tuple[str, int], ...]  # domain and length; no names where the order differs between seeds
     lines: tuple[Line, ...]
 
-    @property
+    @cached_property
     def starts(self) -> list[int]:
         """Where each segment begins; last, where the stream ends."""
         return [0, *accumulate(length for _, length in self.segments)]
+
+    @cached_property
+    def parts(self) -> list[slice]:
+        """The windows of each segment: lines do not go on from one domain to the next."""
+        return [slice(a, b) for a, b in pairwise(np.searchsorted(self.middles, self.starts).tolist())]
 
 
 def edges(lengths: Sequence[int], windows: int = WINDOWS) -> list[int]:
@@ -80,20 +85,13 @@ def collect(comparisons: Sequence[Comparison]) -> list[Course]:
         lengths = [length for _, length in comparison.runs[0].reduced.segments]
         alike = [e for e in comparison.entries if all([n for _, n in run.reduced.segments] == lengths for run in e.runs)]
         names = segment_names([{run.reduced.segments[i][0] for e in alike for run in e.runs} for i in range(len(lengths))])
-        cuts = edges(lengths)
-        shown = alike[-MANY:]  # the newest methods
-        notes = [f"windows of {_about(np.diff(cuts))} samples"]
+        cuts, shown = edges(lengths), alike[-MANY:]  # the newest methods
+        sizes = sorted(set(np.diff(cuts).tolist()))
+        detail = f"{comparison.detail}; windows of {' to '.join(f'{size:,}' for size in (*sizes[:1], *sizes[1:][-1:]))} samples"
         if len(shown) < len(comparison.entries):
-            notes.append(f"{len(shown)} of {len(comparison.entries)} settings shown")
-        made.append(
-            Course(
-                comparison.title,
-                f"{comparison.detail}; {', '.join(notes)}",
-                tuple((a + b) / 2 for a, b in pairwise(cuts)),
-                tuple(zip(names, lengths, strict=True)),
-                tuple(_line(entry, cuts) for entry in shown),
-            )
-        )
+            detail += f", {len(shown)} of {len(comparison.entries)} settings shown"
+        segments, lines = tuple(zip(names, lengths, strict=True)), tuple(_line(entry, cuts) for entry in shown)
+        made.append(Course(comparison.title, detail, (np.array(cuts[:-1]) + cuts[1:]) / 2, segments, lines))
     return made
 
 
@@ -109,41 +107,26 @@ def segment_names(met: Sequence[set[str]]) -> list[str]:
     return [f"pass {number}" for number in range(1, len(names) + 1)] if again else names
 
 
-def _about(sizes: Column) -> str:
-    low, high = int(sizes.min()), int(sizes.max())
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
 def _line(entry: Entry, cuts: list[int]) -> Line:
     each = np.stack([windowed(run.reduced.correct, cuts) for run in entry.runs])
-    deviation = tuple(each.std(0, ddof=1).tolist()) if len(each) > 1 else None
-    return Line(entry.label, entry.method, entry.style, tuple(each.mean(0).tolist()), deviation)
-
-
-def apart(panel: Course) -> list[slice]:
-    """The windows of each segment: lines do not go on from one domain to the next."""
-    return [slice(a, b) for a, b in pairwise(np.searchsorted(panel.middles, panel.starts).tolist())]
-
-
-def band(line: Line, part: slice) -> tuple[Column, Column]:
-    """A deviation below and above the mean, in per cent."""
-    mean, spread = 100 * np.array(line.mean)[part], 100 * np.array(line.deviation)[part]
-    return np.clip(mean - spread, 0, 100), np.clip(mean + spread, 0, 100)
+    deviation = 100 * each.std(0, ddof=1) if len(each) > 1 else None
+    return Line(entry.label, entry.method, entry.style, 100 * each.mean(0), deviation)
 
 
 def draw(panels: Sequence[Course]) -> "Figure":
     figure, axes = sheet(len(panels), 1, 9.2, 3.9)
     for ax, panel in zip(axes, panels, strict=True):
-        x = np.array(panel.middles)
         for number, (line, of) in enumerate(zip(panel.lines, in_panel(panel.lines), strict=True)):
-            y = 100 * np.array(line.mean)
             style: dict[str, Any] = {"color": of.color, "linestyle": of.dash, "marker": of.marker, "ms": 4}
             style["lw"] = 2.2 if line.method == panel.lines[-1].method else 1.4
-            style["markevery"] = (number % 3, 3) if len(x) > 12 else 1  # markers of different lines at different places
-            for first, part in enumerate(apart(panel)):
-                ax.plot(x[part], y[part], label=None if first else wrap(line.label, 26, 3), **style)
-                if line.deviation:
-                    ax.fill_between(x[part], *band(line, part), color=of.color, alpha=0.08, lw=0)
+            style["markevery"] = (
+                (number % 3, 3) if len(panel.middles) > 12 else 1
+            )  # markers of different lines at different places
+            for first, part in enumerate(panel.parts):
+                x = panel.middles[part]
+                ax.plot(x, line.mean[part], label=None if first else wrap(line.label, 26, 3), **style)
+                if line.deviation is not None:
+                    ax.fill_between(x, *line.band(part), color=of.color, alpha=0.08, lw=0)
         several, many = len(panel.segments) > 1, len(panel.segments) > 8
         names: dict[str, Any] = {"rotation": 90, "fontsize": 7} if many else {"rotation": 0, "fontsize": 8}
         names |= {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "top", "color": "#555555"}
@@ -154,10 +137,8 @@ def draw(panels: Sequence[Course]) -> "Figure":
         ax.set_xlim(0, panel.starts[-1])
         low, high = (min(max(float(edge), 0.0), 101.0) for edge in ax.get_ylim())
         room = 0.3 if many else 0.12 if several else 0  # for the names of the domains
-        ax.set_ylim(low, high + (high - low) * room)
+        ax.set(ylim=(low, high + (high - low) * room), xlabel="samples seen", ylabel="accuracy, %")
         ax.grid(axis="y")
-        ax.set_xlabel("samples seen")
-        ax.set_ylabel("accuracy, %")
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=3.2)
         headline(ax, panel.title, panel.detail, 90)
@@ -170,18 +151,19 @@ def plot(panel: Course) -> dict[str, Any]:
     for line, of in zip(panel.lines, in_panel(panel.lines), strict=True):
         common = {"type": "scatter", "legendgroup": line.label}
         width = 3 if line.method == panel.lines[-1].method else 1.8
-        for first, part in enumerate(apart(panel)):
-            x = [round(value, 1) for value in panel.middles[part]]
-            if line.deviation:
-                low, high = (edge.round(2).tolist() for edge in band(line, part))
+        for first, part in enumerate(panel.parts):
+            x, deviations = panel.middles[part].tolist(), [""] * len(panel.middles[part])
+            if line.deviation is not None:
+                deviations = [f" ± {value:.1f}" for value in line.deviation[part]]
+                low, high = (edge.round(2).tolist() for edge in line.band(part))
                 data.append({**common, **BAND, "x": [*x, *x[::-1]], "y": [*high, *low[::-1]], "fillcolor": faint(of.color)})
             data.append(
                 {
                     **common,
                     "mode": "lines+markers",
                     "x": x,
-                    "y": percents(line.mean[part]),
-                    "customdata": [f" ± {100 * d:.1f}" for d in line.deviation[part]] if line.deviation else [""] * len(x),
+                    "y": [round(value, 2) for value in line.mean[part].tolist()],
+                    "customdata": deviations,
                     "name": line.label,
                     "showlegend": first == 0,
                     "line": {"color": of.color, "dash": of.line, "width": width},

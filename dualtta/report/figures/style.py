@@ -5,11 +5,13 @@ grey.
 """
 
 import io
+import re
 import textwrap
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-RIGHT, WRONG, UNUSED = "#009e73", "#d55e00", "#d9d9d9"
+WRONG = "#d55e00"
 WHISKER: dict[str, Any] = {"color": "#222222", "capsize": 2, "lw": 0.9}
-SHARE = ((0.0, "#f6f1e4"), (0.5, "#8fbcd9"), (1.0, "#00507d"))  # of correct predictions: from pale to deep
 PAPER: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -50,22 +51,36 @@ PAPER: dict[Any, Any] = {
 }
 
 
-def in_panel(lines: Iterable[Any]) -> list[Style]:
-    """The styles of what is in one panel, each with a `method` and a `style`: further settings of a method are paler, with
-    another dash.
+@dataclass(frozen=True)
+class Panel:
+    """One diagram."""
 
-    >>> from types import SimpleNamespace as Line
+    title: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Series:
+    """What a panel shows of one method under one setting."""
+
+    label: str
+    method: str
+    style: Style
+
+
+def in_panel(series: Iterable[Series]) -> list[Style]:
+    """The styles of the series of one panel: further settings of a method are paler, with another dash.
+
     >>> one, other = Style.of("#0072b2", "o", "-"), Style.of("#e69f00", "^", "--")
-    >>> lines = [Line(method="a", style=one), Line(method="b", style=other), Line(method="a", style=one)]
-    >>> [(style.color, style.dash) for style in in_panel(lines)]
+    >>> series = [Series("A, x 1", "a", one), Series("B", "b", other), Series("A, x 2", "a", one)]
+    >>> [(style.color, style.dash) for style in in_panel(series)]
     [('#0072b2', '-'), ('#e69f00', '--'), ('#4a9bc8', '--')]
     """
-    seen: dict[str, int] = {}
-    made = []
-    for line in lines:
-        style, number = line.style, seen.get(line.method, 0)
-        seen[line.method] = number + 1
-        dashes = [*DASHES]
+    seen: Counter[str] = Counter()
+    dashes, made = [*DASHES], []
+    for one in series:
+        style, number = one.style, seen[one.method]
+        seen[one.method] += 1
         dash = dashes[((dashes.index(style.dash) if style.dash in dashes else 0) + number) % len(dashes)]
         paler = min(0.29 * number, 0.58)
         color = "#" + "".join(f"{round(part + paler * (255 - part)):02x}" for part in bytes.fromhex(style.color[1:]))
@@ -73,25 +88,16 @@ def in_panel(lines: Iterable[Any]) -> list[Style]:
     return made
 
 
-def wrap(text: str, width: int = 34, lines: int = 3) -> str:
-    """Long names on several lines, and cut beyond them.
+def wrap(text: str, width: int, lines: int) -> str:
+    """Long names on several lines, also broken after "_" and "+", and cut beyond them.
 
     >>> wrap("a_rather_long_name_of_a_dataset", 12, 2)
     'a_rather_\\nlong_name…'
     """
-    spaced = text.replace("_", "_\u200b").replace("+", "+\u200b").replace("\u200b", " \u200b")
-    found: list[str] = [""]
-    for word in spaced.split(" "):
-        glue = "" if word.startswith("\u200b") or not found[-1] else " "
-        piece = word.lstrip("\u200b")
-        if found[-1] and len(found[-1]) + len(glue) + len(piece) > width:
-            found.append("")
-            glue = ""
-        found[-1] += glue + piece
-    found = [part for line in found for part in (textwrap.wrap(line, width) or [line])]
-    if len(found) > lines:
-        found = [*found[: lines - 1], found[lines - 1].rstrip("_ ") + "…"]
-    return "\n".join(found)
+    wrapper = textwrap.TextWrapper(width)
+    wrapper.wordsep_re = re.compile(r"(\s+|[^\s_+]*[_+]+)")
+    found = wrapper.wrap(text)
+    return "\n".join(found if len(found) <= lines else [*found[: lines - 1], found[lines - 1].rstrip("_ ") + "…"])
 
 
 def percent(spread: Spread) -> tuple[float, float]:
@@ -140,7 +146,7 @@ def note(axes: "Axes", text: str, at: tuple[float, float], shift: tuple[float, f
     axes.annotate(text, at, xytext=shift, textcoords="offset points", **options)
 
 
-def headline(axes: "Axes", title: str, detail: str = "", width: int = 44) -> None:
+def headline(axes: "Axes", title: str, detail: str, width: int) -> None:
     """A panel's title, with the detail in a smaller line below it; neither widens the space between panels."""
     detail = wrap(detail, int(width * 1.4), 2)
     head = axes.set_title(wrap(title, width, 2) + ("\n" * (detail.count("\n") + 1) if detail else ""), pad=8)
