@@ -24,7 +24,7 @@ def results(
     from dualtta.plugins import nearest
     from dualtta.progress import progress
     from dualtta.protocols import PROTOCOLS
-    from dualtta.report import gain, read_results
+    from dualtta.report import read_results
     from dualtta.report.overview import benchmarks, put_into, to_markdown
 
     if protocol not in PROTOCOLS:
@@ -34,6 +34,8 @@ def results(
     found = list(benchmarks(frame, protocol, _names(methods), _names(scenarios))) if len(frame) else []
     table = to_markdown(found, protocol)
     if figure is not None:
+        from dualtta.report import gain
+
         print(f"the figure is in {', '.join(map(str, gain.write(figure, found)))}")
     if into is None:
         print(table)

@@ -3,16 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from matplotlib.figure import Figure
 
 from dualtta.report.figures.style import paper, save, sheet
 from dualtta.report.methods import About
 from dualtta.report.overview import Benchmark
 from dualtta.report.paired import Interval
 from dualtta.report.statistics import compare_cells
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 REFERENCE = "source"  # no adaptation
 WIDEST = 1.05  # times the largest gain, to both sides
@@ -42,7 +40,7 @@ def collect(benchmarks: Sequence[Benchmark], reference: str = REFERENCE) -> tupl
     return gains, dict(sorted(methods.items(), key=lambda item: item[1].order))
 
 
-def draw(gains: Sequence[Gain], methods: dict[str, About]) -> "Figure":
+def draw(gains: Sequence[Gain], methods: dict[str, About]) -> Figure:
     """A line a benchmark: markers are the methods' gains, whiskers the intervals, zero is the reference."""
     figure, (axes,) = sheet(1, 1, 8.2, 1.2 + 0.42 * len(gains))
     for line in range(0, len(gains), 2):

@@ -1,16 +1,14 @@
 """Accuracy against cost: forwards a sample, which is the same everywhere, and images a second, which depends on the machine."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from dualtta.report.comparisons import METRICS, Comparison, Spread
 from dualtta.report.figures.style import Panel, Series, axis, headline, in_panel, percent, sheet, wrap
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NAME, TITLE = "cost", "Accuracy against cost"
 CAPTION = (
@@ -36,8 +34,7 @@ class Cost(Panel):
     dots: tuple[Dot, ...]
 
 
-def collect(comparisons: Sequence[Comparison]) -> list[Cost]:
-    made = []
+def collect(comparisons: Sequence[Comparison]) -> Iterator[Cost]:
     for comparison in comparisons:
         dots = []
         for entry in comparison.entries[-MANY:]:
@@ -48,8 +45,7 @@ def collect(comparisons: Sequence[Comparison]) -> list[Cost]:
         if len(dots) > 1:
             machines = sorted({_machine(run) for run in comparison.runs})
             detail = f"{comparison.detail}; on {' and on '.join(machines)}"
-            made.append(Cost(comparison.title, detail, METRICS[comparison.metric], tuple(dots)))
-    return made
+            yield Cost(comparison.title, detail, METRICS[comparison.metric], tuple(dots))
 
 
 def _machine(run: Any) -> str:
@@ -69,7 +65,7 @@ def dodge(values: Sequence[float], step: float = 0.09) -> list[float]:
     return [step * (places[:i].count(place) - (places.count(place) - 1) / 2) for i, place in enumerate(places)]
 
 
-def draw(panels: Sequence[Cost]) -> "Figure":
+def draw(panels: Sequence[Cost]) -> Figure:
     figure, axes = sheet(2 * len(panels), 2, 4.6, 3.7, sharey="row")
     for panel, left, right in zip(panels, axes[::2], axes[1::2], strict=True):
         for dot, of, aside in zip(panel.dots, in_panel(panel.dots), dodge([dot.forwards for dot in panel.dots]), strict=True):

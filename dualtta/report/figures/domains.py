@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.figure import Figure
 
 from dualtta.report.comparisons import Comparison, Entry, Spread
 from dualtta.report.figures.style import WHISKER, Panel, Series, axis, headline, in_panel, note, percent, percents, sheet, wrap
 from dualtta.report.labels import by_number
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NAME, TITLE = "domains", "Accuracy by domain"
 CAPTION = "Accuracy over the samples of each corruption, domain or pair of domains; mean and deviation over seeds."
@@ -63,7 +62,7 @@ def _domains(title: str, detail: str, domains: Iterable[str], found: Iterable[tu
     return Domains(title, detail, tuple(domains), tuple(Row(e.label, e.method, e.style, spreads) for e, spreads in ordered))
 
 
-def draw(panels: Sequence[Domains]) -> "Figure":
+def draw(panels: Sequence[Domains]) -> Figure:
     (panel,) = panels
     tallest, columns = len(panel.rows), min(5 if len(panel.domains) > 9 else 3, len(panel.domains))
     figure, axes = sheet(len(panel.domains), columns, 3.3 if columns > 3 else 4.0, 0.9 + 0.27 * tallest)

@@ -1,14 +1,15 @@
 """Quadrants of (Diff_sa, Diff_sp): how many samples are in each, and how many of them are predicted correctly."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from dualtta.report.comparisons import Comparison, Entry
 from dualtta.report.figures.style import Panel, axis, headline, note, percents, sheet
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NAME, TITLE = "quadrants", "Quadrants of the two drops"
 CAPTION = (
@@ -44,13 +45,11 @@ class Quadrants(Panel):
     corners: dict[str, Corner]
 
 
-def collect(comparisons: Sequence[Comparison]) -> list[Quadrants]:
-    return [
-        _quadrants(comparison, entry)
-        for comparison in comparisons
-        for entry in comparison.entries
-        if all(isinstance(run.quadrants, dict) for run in entry.runs)
-    ]
+def collect(comparisons: Sequence[Comparison]) -> Iterator[Quadrants]:
+    for comparison in comparisons:
+        for entry in comparison.entries:
+            if all(isinstance(run.quadrants, dict) for run in entry.runs):
+                yield _quadrants(comparison, entry)
 
 
 def _quadrants(comparison: Comparison, entry: Entry) -> Quadrants:
@@ -67,9 +66,7 @@ def _quadrants(comparison: Comparison, entry: Entry) -> Quadrants:
     return Quadrants(f"{comparison.title}, {entry.label}", detail, corners)
 
 
-def draw(panels: Sequence[Quadrants]) -> "Figure":
-    from matplotlib.colors import LinearSegmentedColormap
-    from matplotlib.patches import Rectangle
+def draw(panels: Sequence[Quadrants]) -> Figure:
 
     figure, axes = sheet(len(panels), 3, 4.2, 4.1)
     scale = LinearSegmentedColormap.from_list("share", SHARE)

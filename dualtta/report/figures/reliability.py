@@ -1,17 +1,15 @@
 """Reliability diagrams: accuracy by confidence."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from dualtta.report.comparisons import Comparison, Spread
 from dualtta.report.figures.style import Panel, Series, axis, headline, in_panel, percents, sheet, wrap
 from dualtta.report.outcomes import BINS
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NAME, TITLE = "reliability", "Reliability"
 CAPTION = (
@@ -41,8 +39,7 @@ class Reliability(Panel):
     curves: tuple[Curve, ...]
 
 
-def collect(comparisons: Sequence[Comparison]) -> list[Reliability]:
-    made = []
+def collect(comparisons: Sequence[Comparison]) -> Iterator[Reliability]:
     for comparison in comparisons:
         curves = []
         for entry in comparison.entries[-MANY:]:
@@ -51,11 +48,10 @@ def collect(comparisons: Sequence[Comparison]) -> list[Reliability]:
             points = (tuple((confidence / count).tolist()), tuple((hits / count).tolist()), tuple(map(int, count)))
             curves.append(Curve(entry.label, entry.method, entry.style, *points, entry.over_seeds("calibration_error")))
         if curves:
-            made.append(Reliability(comparison.title, comparison.detail, tuple(curves)))
-    return made
+            yield Reliability(comparison.title, comparison.detail, tuple(curves))
 
 
-def draw(panels: Sequence[Reliability]) -> "Figure":
+def draw(panels: Sequence[Reliability]) -> Figure:
     (panel,) = panels
     count = len(panel.curves)
     columns = min(5 if count > 9 else 3 if count in (3, 5, 6, 9) else 4, count)

@@ -1,14 +1,13 @@
 """Sample use: how many samples each method adapts on, and how many of them in the right direction."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.figure import Figure
 
 from dualtta.report.comparisons import Comparison, Spread
 from dualtta.report.figures.style import WHISKER, WRONG, Panel, axis, headline, note, percent, percents, sheet, wrap
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NAME, TITLE = "sample-use", "Sample use"
 CAPTION = (
@@ -35,8 +34,7 @@ class Use(Panel):
     bars: tuple[Bar, ...]
 
 
-def collect(comparisons: Sequence[Comparison]) -> list[Use]:
-    made = []
+def collect(comparisons: Sequence[Comparison]) -> Iterator[Use]:
     for comparison in comparisons:
         bars = []
         for entry in comparison.entries:
@@ -45,11 +43,10 @@ def collect(comparisons: Sequence[Comparison]) -> list[Use]:
                 wrong = Spread.of([run.adapt - run.corr_adapt for run in entry.runs])
                 bars.append(Bar(entry.label, right, wrong, used))
         if bars:
-            made.append(Use(comparison.title, comparison.detail, tuple(bars)))
-    return made
+            yield Use(comparison.title, comparison.detail, tuple(bars))
 
 
-def draw(panels: Sequence[Use]) -> "Figure":
+def draw(panels: Sequence[Use]) -> Figure:
     tallest = max(len(panel.bars) for panel in panels)
     figure, axes = sheet(len(panels), 2, 5.6, 1.3 + 0.34 * tallest)
     for ax, panel in zip(axes, panels, strict=True):

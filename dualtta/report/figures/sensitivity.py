@@ -1,18 +1,17 @@
 """How accuracy depends on two settings of a method that were varied together: heat maps, beside the best other method."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
 
 from dualtta.report.comparisons import METRICS, Comparison, Entry
 from dualtta.report.figures.style import WRONG, Panel, axis, headline, note, percent, sheet
 from dualtta.report.methods import registry
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NAME, TITLE = "sensitivity", "Sensitivity to two settings"
 CAPTION = (
@@ -84,8 +83,7 @@ def without_grid(comparison: Comparison) -> Comparison:
     return dataclasses.replace(comparison, entries=kept) if kept else comparison
 
 
-def collect(comparisons: Sequence[Comparison]) -> list[Heat]:
-    made = []
+def collect(comparisons: Sequence[Comparison]) -> Iterator[Heat]:
     for comparison in comparisons:
         grid = grid_of(comparison)
         if grid is None:
@@ -103,8 +101,7 @@ def collect(comparisons: Sequence[Comparison]) -> list[Heat]:
         title = next(iter(grid.at.values())).about.title
         detail = f"{title}, {METRICS[metric]}; {comparison.detail}, {seeds}{beside}"
         best = percent(reference)[0] if reference else None
-        made.append(Heat(comparison.title, detail, titles, x, y, values, best, label))
-    return made
+        yield Heat(comparison.title, detail, titles, x, y, values, best, label)
 
 
 def _mean(entry: Entry | None, metric: str) -> float | None:
@@ -112,8 +109,7 @@ def _mean(entry: Entry | None, metric: str) -> float | None:
     return percent(spread)[0] if spread else None
 
 
-def draw(panels: Sequence[Heat]) -> "Figure":
-    from matplotlib.colors import Normalize
+def draw(panels: Sequence[Heat]) -> Figure:
 
     figure, axes = sheet(len(panels), 2, 5.8, 4.8)
     for ax, panel in zip(axes, panels, strict=True):

@@ -1,19 +1,17 @@
 """Accuracy over the stream: in windows of samples in the order of the stream, mean and deviation over seeds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from dualtta.records.metrics import Column
 from dualtta.report.comparisons import Comparison, Entry
 from dualtta.report.figures.style import Panel, Series, axis, headline, in_panel, note, sheet, wrap
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NAME, TITLE = "stream", "Accuracy over the stream"
 CAPTION = (
@@ -79,8 +77,7 @@ def windowed(correct: Column, cuts: Sequence[int]) -> Column:
     return means
 
 
-def collect(comparisons: Sequence[Comparison]) -> list[Course]:
-    made = []
+def collect(comparisons: Sequence[Comparison]) -> Iterator[Course]:
     for comparison in comparisons:
         lengths = [length for _, length in comparison.runs[0].reduced.segments]
         alike = [e for e in comparison.entries if all([n for _, n in run.reduced.segments] == lengths for run in e.runs)]
@@ -91,8 +88,7 @@ def collect(comparisons: Sequence[Comparison]) -> list[Course]:
         if len(shown) < len(comparison.entries):
             detail += f", {len(shown)} of {len(comparison.entries)} settings shown"
         segments, lines = tuple(zip(names, lengths, strict=True)), tuple(_line(entry, cuts) for entry in shown)
-        made.append(Course(comparison.title, detail, (np.array(cuts[:-1]) + cuts[1:]) / 2, segments, lines))
-    return made
+        yield Course(comparison.title, detail, (np.array(cuts[:-1]) + cuts[1:]) / 2, segments, lines)
 
 
 def segment_names(met: Sequence[set[str]]) -> list[str]:
@@ -113,7 +109,7 @@ def _line(entry: Entry, cuts: list[int]) -> Line:
     return Line(entry.label, entry.method, entry.style, 100 * each.mean(0), deviation)
 
 
-def draw(panels: Sequence[Course]) -> "Figure":
+def draw(panels: Sequence[Course]) -> Figure:
     figure, axes = sheet(len(panels), 1, 9.2, 3.9)
     for ax, panel in zip(axes, panels, strict=True):
         for number, (line, of) in enumerate(zip(panel.lines, in_panel(panel.lines), strict=True)):

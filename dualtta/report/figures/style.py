@@ -13,16 +13,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 from dualtta.files import write_bytes
 from dualtta.report.comparisons import Spread
 from dualtta.report.methods import DASHES, Style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 WRONG = "#d55e00"
 WHISKER: dict[str, Any] = {"color": "#222222", "capsize": 2, "lw": 0.9}
@@ -104,7 +104,7 @@ def percent(spread: Spread) -> tuple[float, float]:
     """Mean and deviation in per cent; a deviation of 0 where there is none.
 
     >>> percent(Spread(0.5, None, 1))
-    (50.0, 0.0)
+    (50.0, 0)
     """
     return 100 * spread.mean, 100 * (spread.deviation or 0)
 
@@ -122,15 +122,13 @@ def axis(title: str, **options: Any) -> dict[str, Any]:
 @contextmanager
 def paper() -> Iterator[None]:
     """Draw with the settings above; the caller's settings are restored."""
-    import matplotlib
 
     with matplotlib.rc_context(PAPER):
         yield
 
 
-def sheet(panels: int, columns: int, width: float, height: float, **options: Any) -> tuple["Figure", list["Axes"]]:
+def sheet(panels: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, list[Axes]]:
     """A figure of small multiples in at most so many columns, with inches for each panel; no window, no global state."""
-    from matplotlib.figure import Figure
 
     columns = min(columns, panels)
     rows = -(-panels // columns)
@@ -141,12 +139,12 @@ def sheet(panels: int, columns: int, width: float, height: float, **options: Any
     return figure, axes[:panels]
 
 
-def note(axes: "Axes", text: str, at: tuple[float, float], shift: tuple[float, float] = (0, 0), **options: Any) -> None:
+def note(axes: Axes, text: str, at: tuple[float, float], shift: tuple[float, float] = (0, 0), **options: Any) -> None:
     """Text at a point of the axes, moved by so many typographic points."""
     axes.annotate(text, at, xytext=shift, textcoords="offset points", **options)
 
 
-def headline(axes: "Axes", title: str, detail: str, width: int) -> None:
+def headline(axes: Axes, title: str, detail: str, width: int) -> None:
     """A panel's title, with the detail in a smaller line below it; neither widens the space between panels."""
     detail = wrap(detail, int(width * 1.4), 2)
     head = axes.set_title(wrap(title, width, 2) + ("\n" * (detail.count("\n") + 1) if detail else ""), pad=8)
@@ -160,9 +158,8 @@ def headline(axes: "Axes", title: str, detail: str, width: int) -> None:
         axes.annotate("\n" * lines, (0, 1), xytext=(0, 8), xycoords="axes fraction", textcoords="offset points", fontsize=9)
 
 
-def save(figure: "Figure", folder: Path, name: str) -> list[Path]:
+def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write as PNG and SVG, each whole or not at all."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     FigureCanvasAgg(figure)
     folder.mkdir(parents=True, exist_ok=True)
