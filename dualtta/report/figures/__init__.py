@@ -41,14 +41,14 @@ def kinds(comparisons: Sequence[Comparison]) -> list[Kind]:
 
 
 def draw_all(
-    found: Sequence[Kind], folder: Path, notice: Callable[[int], None] = lambda done: None, workers: int = 1
+    found: Sequence[Kind], folder: Path, progress: Callable[[int], None] = lambda done: None, workers: int = 1
 ) -> list[Path]:
-    """Draw every sheet of every kind as PNG and SVG, in so many processes; `notice` is called with how many sheets are done."""
+    """Draw every sheet of every kind as PNG and SVG, in so many processes; `progress` is called with the sheets done."""
     made: dict[str, list[Path]] = {}
 
     def done(drawn: tuple[str, list[Path]]) -> None:
         made.update([drawn])
-        notice(len(made))
+        progress(len(made))
 
     wanted = sheets(found)
     run(draw_sheet, ((folder, *sheet) for sheet in wanted), max(1, min(workers, len(wanted) // FEW, MOST)), done)
@@ -56,7 +56,8 @@ def draw_all(
 
 
 def draw_sheet(folder: Path, name: str, draw: Callable[[Sequence[Any]], Any], panels: Sequence[Any]) -> tuple[str, list[Path]]:
-    if stopping():  # the caller has given up
+    """The name of the sheet and its files; none where the drawing was interrupted."""
+    if stopping():
         return name, []
     with paper():
         return name, save(draw(panels), folder, name)

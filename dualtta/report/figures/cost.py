@@ -61,19 +61,21 @@ def dodge(values: Sequence[float], step: float = 0.09) -> list[float]:
     >>> dodge([1.0, 1.0, 2.0], step=0.1)
     [-0.05, 0.05, 0.0]
     """
-    places = [round(value, 1) for value in values]
-    return [step * (places[:i].count(place) - (places.count(place) - 1) / 2) for i, place in enumerate(places)]
+    rounded = [round(value, 1) for value in values]
+    return [step * (rounded[:i].count(value) - (rounded.count(value) - 1) / 2) for i, value in enumerate(rounded)]
 
 
 def draw(panels: Sequence[Cost]) -> Figure:
     figure, axes = sheet(2 * len(panels), 2, 4.6, 3.7, sharey="row")
     for panel, left, right in zip(panels, axes[::2], axes[1::2], strict=True):
-        for dot, of, aside in zip(panel.dots, in_panel(panel.dots), dodge([dot.forwards for dot in panel.dots]), strict=True):
-            style: dict[str, Any] = {"color": of.color, "marker": of.marker, "ms": 7, "ls": "none", "capsize": 2, "lw": 1}
+        for dot, style, shift in zip(
+            panel.dots, in_panel(panel.dots), dodge([dot.forwards for dot in panel.dots]), strict=True
+        ):
+            marks: dict[str, Any] = {"color": style.color, "marker": style.marker, "ms": 7, "ls": "none", "capsize": 2, "lw": 1}
             y, deviation = percent(dot.accuracy)
-            left.errorbar(dot.forwards + aside, y, yerr=deviation, label=wrap(dot.label, 26, 3), **style)
+            left.errorbar(dot.forwards + shift, y, yerr=deviation, label=wrap(dot.label, 26, 3), **marks)
             if dot.speed:
-                right.errorbar(dot.speed.mean, y, yerr=deviation, xerr=dot.speed.deviation or 0, **style)
+                right.errorbar(dot.speed.mean, y, yerr=deviation, xerr=dot.speed.deviation or 0, **marks)
         most = max(dot.forwards for dot in panel.dots)
         fastest = max([1.0, *(dot.speed.mean + (dot.speed.deviation or 0) for dot in panel.dots if dot.speed)])
         left.set(xlim=(0, max(3.2, 1.1 * most)), xlabel=FORWARDS, ylabel=f"{panel.metric}, %")
@@ -90,7 +92,9 @@ def draw(panels: Sequence[Cost]) -> Figure:
 def plot(panel: Cost) -> dict[str, Any]:
     """For the page: forwards at the left, images a second at the right."""
     data = []
-    for dot, of, aside in zip(panel.dots, in_panel(panel.dots), dodge([dot.forwards for dot in panel.dots], 0.06), strict=True):
+    for dot, style, shift in zip(
+        panel.dots, in_panel(panel.dots), dodge([dot.forwards for dot in panel.dots], 0.06), strict=True
+    ):
         mean, deviation = percent(dot.accuracy)
         common: dict[str, Any] = {
             "type": "scatter",
@@ -98,12 +102,12 @@ def plot(panel: Cost) -> dict[str, Any]:
             "name": dot.label,
             "legendgroup": dot.label,
             "y": [round(mean, 2)],
-            "error_y": {"type": "data", "array": [deviation], "thickness": 1, "width": 3, "color": of.color},
+            "error_y": {"type": "data", "array": [deviation], "thickness": 1, "width": 3, "color": style.color},
             "customdata": [[dot.accuracy.text(), round(dot.forwards, 2)]],
-            "marker": {"color": of.color, "symbol": of.symbol, "size": 12, "line": {"width": 2, "color": of.color}},
+            "marker": {"color": style.color, "symbol": style.symbol, "size": 12, "line": {"width": 2, "color": style.color}},
         }
         hover = "%{customdata[0]} % at %{customdata[1]} forwards a sample<extra>%{fullData.name}</extra>"
-        data.append({**common, "x": [round(dot.forwards + aside, 3)], "hovertemplate": hover})
+        data.append({**common, "x": [round(dot.forwards + shift, 3)], "hovertemplate": hover})
         if dot.speed:
             hover = "%{customdata[0]} % at %{x:.0f} images/s<extra>%{fullData.name}</extra>"
             right = {"xaxis": "x2", "yaxis": "y2", "showlegend": False, "hovertemplate": hover}

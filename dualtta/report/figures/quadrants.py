@@ -67,7 +67,6 @@ def _quadrants(comparison: Comparison, entry: Entry) -> Quadrants:
 
 
 def draw(panels: Sequence[Quadrants]) -> Figure:
-
     figure, axes = sheet(len(panels), 3, 4.2, 4.1)
     scale = LinearSegmentedColormap.from_list("share", SHARE)
     for ax, panel in zip(axes, panels, strict=True):

@@ -58,14 +58,12 @@ def grid_of(comparison: Comparison) -> Grid | None:
         entries = [entry for entry in comparison.entries if entry.method == method]
         numbers = [{k: v for k, v in entry.settings.items() if type(v) in (int, float)} for entry in entries]
         varied = [key for key in sorted(set().union(*numbers)) if len({each[key] for each in numbers if key in each}) > 1]
-        if len(varied) != 2:
-            continue
-        keys = (varied[0], varied[1])
-        both = [(float(n[keys[0]]), float(n[keys[1]]), e) for n, e in zip(numbers, entries, strict=True) if {*keys} <= {*n}]
-        at = {(x, y): entry for x, y, entry in both}
-        size = len({x for x, _ in at}) * len({y for _, y in at})
-        if len(at) >= max(FEWEST, size / 2) and min(len({pair[axis] for pair in at}) for axis in (0, 1)) > 1:
-            return Grid(keys, at)
+        if len(varied) == 2:
+            a, b = varied
+            at = {(float(n[a]), float(n[b])): entry for n, entry in zip(numbers, entries, strict=True) if {a, b} <= {*n}}
+            x, y = len({x for x, _ in at}), len({y for _, y in at})
+            if min(x, y) > 1 and len(at) >= max(FEWEST, x * y / 2):
+                return Grid((a, b), at)
     return None
 
 
@@ -88,29 +86,22 @@ def collect(comparisons: Sequence[Comparison]) -> Iterator[Heat]:
         grid = grid_of(comparison)
         if grid is None:
             continue
-        metric, members = comparison.metric, [id(entry) for entry in grid.at.values()]
-        others = [(entry.over_seeds(metric), entry) for entry in comparison.entries if id(entry) not in members]
-        known = [(spread, entry.label) for spread, entry in others if spread is not None and entry.about.learns]
-        reference, label = max(known, key=lambda pair: pair[0].mean) if known else (None, "")
-        titles = tuple(key.replace("tau_", "τ_") for key in grid.keys)
+        metric, members = comparison.metric, list(grid.at.values())
+        found = {pair: spread for pair, entry in grid.at.items() if (spread := entry.over_seeds(metric))}
         x, y = (tuple(sorted({pair[axis] for pair in grid.at})) for axis in (0, 1))
-        values = tuple(tuple(_mean(grid.at.get((a, b)), metric) for a in x) for b in y)
-        runs = max(len(entry.runs) for entry in grid.at.values())
+        values = tuple(tuple(percent(found[a, b])[0] if (a, b) in found else None for a in x) for b in y)
+        others = [entry for entry in comparison.entries if entry.about.learns and not any(entry is one for one in members)]
+        known = [(spread, entry.label) for entry in others if (spread := entry.over_seeds(metric))]
+        reference, label = max(known, key=lambda pair: pair[0].mean) if known else (None, "")
+        runs = max(len(entry.runs) for entry in members)
         seeds = f"{runs} seed{'s' if runs > 1 else ''}"
         beside = f"; {label}: {reference.text()} %" if reference else "; no other method was run"
-        title = next(iter(grid.at.values())).about.title
-        detail = f"{title}, {METRICS[metric]}; {comparison.detail}, {seeds}{beside}"
-        best = percent(reference)[0] if reference else None
-        yield Heat(comparison.title, detail, titles, x, y, values, best, label)
-
-
-def _mean(entry: Entry | None, metric: str) -> float | None:
-    spread = entry.over_seeds(metric) if entry else None
-    return percent(spread)[0] if spread else None
+        detail = f"{members[0].about.title}, {METRICS[metric]}; {comparison.detail}, {seeds}{beside}"
+        titles = tuple(key.replace("tau_", "τ_") for key in grid.keys)
+        yield Heat(comparison.title, detail, titles, x, y, values, percent(reference)[0] if reference else None, label)
 
 
 def draw(panels: Sequence[Heat]) -> Figure:
-
     figure, axes = sheet(len(panels), 2, 5.8, 4.8)
     for ax, panel in zip(axes, panels, strict=True):
         z = np.array(panel.values, dtype=float)

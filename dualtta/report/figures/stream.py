@@ -83,22 +83,23 @@ def collect(comparisons: Sequence[Comparison]) -> Iterator[Course]:
         alike = [e for e in comparison.entries if all([n for _, n in run.reduced.segments] == lengths for run in e.runs)]
         names = segment_names([{run.reduced.segments[i][0] for e in alike for run in e.runs} for i in range(len(lengths))])
         cuts, shown = edges(lengths), alike[-MANY:]  # the newest methods
-        sizes = sorted(set(np.diff(cuts).tolist()))
-        detail = f"{comparison.detail}; windows of {' to '.join(f'{size:,}' for size in (*sizes[:1], *sizes[1:][-1:]))} samples"
+        sizes = np.diff(cuts)
+        size = " to ".join(f"{size:,}" for size in sorted({min(sizes), max(sizes)}))
+        detail = f"{comparison.detail}; windows of {size} samples"
         if len(shown) < len(comparison.entries):
             detail += f", {len(shown)} of {len(comparison.entries)} settings shown"
         segments, lines = tuple(zip(names, lengths, strict=True)), tuple(_line(entry, cuts) for entry in shown)
         yield Course(comparison.title, detail, (np.array(cuts[:-1]) + cuts[1:]) / 2, segments, lines)
 
 
-def segment_names(met: Sequence[set[str]]) -> list[str]:
+def segment_names(domains: Sequence[set[str]]) -> list[str]:
     """The names of a stream's segments, from the domains that the runs have there; a segment that repeats is a pass.
 
     >>> names = segment_names
     >>> names([{"photo"}, {"sketch"}]), names([{"mixed"}, {"mixed"}]), names([{"photo", "sketch"}, {"photo"}])
     (['photo', 'sketch'], ['pass 1', 'pass 2'], ['', 'photo'])
     """
-    names = [next(iter(one)) if len(one) == 1 else "" for one in met]
+    names = [next(iter(one)) if len(one) == 1 else "" for one in domains]
     again = len(names) > 1 and len(set(names)) == 1 and names[0]
     return [f"pass {number}" for number in range(1, len(names) + 1)] if again else names
 
@@ -112,17 +113,17 @@ def _line(entry: Entry, cuts: list[int]) -> Line:
 def draw(panels: Sequence[Course]) -> Figure:
     figure, axes = sheet(len(panels), 1, 9.2, 3.9)
     for ax, panel in zip(axes, panels, strict=True):
-        for number, (line, of) in enumerate(zip(panel.lines, in_panel(panel.lines), strict=True)):
-            style: dict[str, Any] = {"color": of.color, "linestyle": of.dash, "marker": of.marker, "ms": 4}
-            style["lw"] = 2.2 if line.method == panel.lines[-1].method else 1.4
-            style["markevery"] = (
+        for number, (line, style) in enumerate(zip(panel.lines, in_panel(panel.lines), strict=True)):
+            marks: dict[str, Any] = {"color": style.color, "linestyle": style.dash, "marker": style.marker, "ms": 4}
+            marks["lw"] = 2.2 if line.method == panel.lines[-1].method else 1.4
+            marks["markevery"] = (
                 (number % 3, 3) if len(panel.middles) > 12 else 1
             )  # markers of different lines at different places
             for first, part in enumerate(panel.parts):
                 x = panel.middles[part]
-                ax.plot(x, line.mean[part], label=None if first else wrap(line.label, 26, 3), **style)
+                ax.plot(x, line.mean[part], label=None if first else wrap(line.label, 26, 3), **marks)
                 if line.deviation is not None:
-                    ax.fill_between(x, *line.band(part), color=of.color, alpha=0.08, lw=0)
+                    ax.fill_between(x, *line.band(part), color=style.color, alpha=0.08, lw=0)
         several, many = len(panel.segments) > 1, len(panel.segments) > 8
         names: dict[str, Any] = {"rotation": 90, "fontsize": 7} if many else {"rotation": 0, "fontsize": 8}
         names |= {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "top", "color": "#555555"}
@@ -144,7 +145,7 @@ def draw(panels: Sequence[Course]) -> Figure:
 def plot(panel: Course) -> dict[str, Any]:
     """For the page: a band and a line for each method and segment; those of a method share a place in the legend."""
     data: list[dict[str, Any]] = []
-    for line, of in zip(panel.lines, in_panel(panel.lines), strict=True):
+    for line, style in zip(panel.lines, in_panel(panel.lines), strict=True):
         common = {"type": "scatter", "legendgroup": line.label}
         width = 3 if line.method == panel.lines[-1].method else 1.8
         for first, part in enumerate(panel.parts):
@@ -152,7 +153,7 @@ def plot(panel: Course) -> dict[str, Any]:
             if line.deviation is not None:
                 deviations = [f" ± {value:.1f}" for value in line.deviation[part]]
                 low, high = (edge.round(2).tolist() for edge in line.band(part))
-                data.append({**common, **BAND, "x": [*x, *x[::-1]], "y": [*high, *low[::-1]], "fillcolor": faint(of.color)})
+                data.append({**common, **BAND, "x": [*x, *x[::-1]], "y": [*high, *low[::-1]], "fillcolor": faint(style.color)})
             data.append(
                 {
                     **common,
@@ -162,8 +163,8 @@ def plot(panel: Course) -> dict[str, Any]:
                     "customdata": deviations,
                     "name": line.label,
                     "showlegend": first == 0,
-                    "line": {"color": of.color, "dash": of.line, "width": width},
-                    "marker": {"symbol": of.symbol, "size": 6, "color": of.color},
+                    "line": {"color": style.color, "dash": style.line, "width": width},
+                    "marker": {"symbol": style.symbol, "size": 6, "color": style.color},
                     "hovertemplate": "%{y:.1f}%{customdata} %<extra>%{fullData.name}</extra>",
                 }
             )

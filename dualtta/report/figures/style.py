@@ -19,6 +19,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from dualtta.files import write_bytes
 from dualtta.report.comparisons import Spread
@@ -122,14 +123,12 @@ def axis(title: str, **options: Any) -> dict[str, Any]:
 @contextmanager
 def paper() -> Iterator[None]:
     """Draw with the settings above; the caller's settings are restored."""
-
     with matplotlib.rc_context(PAPER):
         yield
 
 
 def sheet(panels: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, list[Axes]]:
     """A figure of small multiples in at most so many columns, with inches for each panel; no window, no global state."""
-
     columns = min(columns, panels)
     rows = -(-panels // columns)
     figure = Figure(figsize=(width * columns, height * rows))
@@ -139,9 +138,9 @@ def sheet(panels: int, columns: int, width: float, height: float, **options: Any
     return figure, axes[:panels]
 
 
-def note(axes: Axes, text: str, at: tuple[float, float], shift: tuple[float, float] = (0, 0), **options: Any) -> None:
+def note(axes: Axes, text: str, at: tuple[float, float], shift: tuple[float, float] = (0, 0), **options: Any) -> Text:
     """Text at a point of the axes, moved by so many typographic points."""
-    axes.annotate(text, at, xytext=shift, textcoords="offset points", **options)
+    return axes.annotate(text, at, xytext=shift, textcoords="offset points", **options)
 
 
 def headline(axes: Axes, title: str, detail: str, width: int) -> None:
@@ -150,17 +149,13 @@ def headline(axes: Axes, title: str, detail: str, width: int) -> None:
     head = axes.set_title(wrap(title, width, 2) + ("\n" * (detail.count("\n") + 1) if detail else ""), pad=8)
     head.set_in_layout(not detail)  # its width must not count; the line below keeps its height
     if detail:
-        lines = head.get_text().count("\n") + 1
-        note = axes.annotate(
-            detail, (0, 1), xytext=(0, 6), xycoords="axes fraction", textcoords="offset points", fontsize=7.5, color="#555555"
-        )
-        note.set_in_layout(False)
-        axes.annotate("\n" * lines, (0, 1), xytext=(0, 8), xycoords="axes fraction", textcoords="offset points", fontsize=9)
+        below = note(axes, detail, (0, 1), (0, 6), xycoords="axes fraction", fontsize=7.5, color="#555555")
+        below.set_in_layout(False)
+        note(axes, "\n" * (head.get_text().count("\n") + 1), (0, 1), (0, 8), xycoords="axes fraction", fontsize=9)
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write as PNG and SVG, each whole or not at all."""
-
     FigureCanvasAgg(figure)
     folder.mkdir(parents=True, exist_ok=True)
     written = {"png": io.BytesIO(), "svg": io.BytesIO()}
