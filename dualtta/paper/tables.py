@@ -1,6 +1,6 @@
 """The paper's tables, in its own layouts: rows are methods, columns benchmarks, pairs of domains or corruptions."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -79,12 +79,14 @@ def column(
     )
 
 
-def method_table(name: str, title: str, placed: Any, columns: Sequence[Column], rows: Iterable[str], experiment: str) -> Table:
-    """Methods by columns. The paper's rows are there whether they were measured or not, all others in the frame's order."""
-    notes, usual = Notes(), [METHODS[method] for method in rows]
-    others = [label for _, label in sorted(zip(placed["order"], placed["label"], strict=True))]
-    made = pivot(placed, columns, notes, list(dict.fromkeys([*usual, *others])))
-    return paper_table(name, title, ("method", *(column.header for column in columns)), made, notes, placed, experiment)
+def method_tables(
+    name: str, title: str, placed: Any, columns: Sequence[Column], experiment: str, usual: Iterable[str] = ROWS
+) -> Iterator[Table]:
+    """Methods by columns, a table a variant: the paper's rows, measured or not, then all others in the frame's order."""
+    for words, some in variants(placed, title):
+        notes, labels = Notes(), [label for _, label in sorted(zip(some["order"], some["label"], strict=True))]
+        rows = pivot(some, columns, notes, list(dict.fromkeys([*(METHODS[method] for method in usual), *labels])))
+        yield paper_table(name, words, ("method", *(one.header for one in columns)), rows, notes, some, experiment)
 
 
 def paper_table(
@@ -110,7 +112,7 @@ def standard(placed: Any) -> Any:
     return placed[placed["kind"] == ""]
 
 
-def benchmarks(placed: Any) -> list[Table]:
+def benchmarks(placed: Any) -> Iterator[Table]:
     """Table 1: averages and worst groups."""
     paper = partial(reported, "benchmarks")
     columns = [
@@ -121,38 +123,31 @@ def benchmarks(placed: Any) -> list[Table]:
     columns += [
         column(SHIFTS[key].title, key, "accuracy", paper=partial(paper, dataset=key)) for key in ("office_home", "pacs")
     ]
-    found = variants(standard(placed[placed["bench"].isin(SHIFTS)]), "Table 1: accuracy under domain shift, %")
-    return [method_table("benchmarks", title, some, columns, ROWS, "benchmarks") for title, some in found]
+    cells = standard(placed[placed["bench"].isin(SHIFTS)])
+    return method_tables("benchmarks", "Table 1: accuracy under domain shift, %", cells, columns, "benchmarks")
 
 
-def domain_pairs(placed: Any) -> list[Table]:
+def domain_pairs(placed: Any) -> Iterator[Table]:
     """All pairs of a source and a target domain; the paper prints their average alone."""
-    made = []
     for key in ("pacs", "office_home"):
-        bench = SHIFTS[key]
-        columns = [column(unit, key, "accuracy", unit) for unit in bench.units]
+        columns = [column(unit, key, "accuracy", unit) for unit in SHIFTS[key].units]
         columns.append(column("avg", key, "accuracy", paper=partial(reported, "benchmarks", dataset=key)))
-        title = f"{bench.title}: all pairs, accuracy on the target, %"
-        for name, some in variants(standard(placed[placed["bench"] == key]), title):
-            made.append(method_table(f"pairs-{key}", name, some, columns, ROWS, "benchmarks"))
-    return made
+        title, cells = f"{SHIFTS[key].title}: all pairs, accuracy on the target, %", standard(placed[placed["bench"] == key])
+        yield from method_tables(f"pairs-{key}", title, cells, columns, "benchmarks")
 
 
-def imagenet_c(placed: Any) -> list[Table]:
+def imagenet_c(placed: Any) -> Iterator[Table]:
     """15 corruptions at severity 5, a table a backbone."""
-    made = []
     for key in in_order(set(placed["bench"][placed["bench"].str.startswith("mild/")])):
         model = key.split("/", 1)[1]
         paper = partial(reported, "imagenet-c", model=model)
         columns = [column(SHORT[name], key, "accuracy", name, paper=partial(paper, column=name)) for name in CORRUPTIONS]
         columns.append(column("avg", key, "accuracy", paper=partial(paper, column="avg")))
-        title = f"ImageNet-C, severity 5, {BACKBONES.get(model, model)}: accuracy, %"
-        for name, some in variants(standard(placed[placed["bench"] == key]), title):
-            made.append(method_table(f"imagenet-c-{model}", name, some, columns, ROWS, "imagenet-c"))
-    return made
+        title, cells = f"ImageNet-C, severity 5, {BACKBONES.get(model, model)}: accuracy, %", placed[placed["bench"] == key]
+        yield from method_tables(f"imagenet-c-{model}", title, standard(cells), columns, "imagenet-c")
 
 
-def wild(placed: Any) -> list[Table]:
+def wild(placed: Any) -> Iterator[Table]:
     """Imbalanced labels and mixed corruptions: averages by backbone."""
     some = standard(placed[placed["bench"].str.startswith(("imbalanced/", "mixed/"))])
     measured = {bench.split("/", 1)[1] for bench in some["bench"]}
@@ -167,8 +162,7 @@ def wild(placed: Any) -> list[Table]:
         for scenario in ("imbalanced", "mixed")
         for model in models
     ]
-    found = variants(some, "ImageNet-C, severity 5, in the wild: average accuracy, %")
-    return [method_table("wild", title, part, columns, ROWS, "wild") for title, part in found]
+    return method_tables("wild", "ImageNet-C, severity 5, in the wild: average accuracy, %", some, columns, "wild")
 
 
 def in_order(names: Iterable[str]) -> list[str]:
@@ -178,18 +172,17 @@ def in_order(names: Iterable[str]) -> list[str]:
     return sorted(rank, key=lambda one: (rank[one], one))
 
 
-def efficiency(placed: Any) -> list[Table]:
+def efficiency(placed: Any) -> Iterator[Table]:
     """Shares of all samples: used, used rightly (D+ and correct, or D- and not), of low entropy."""
     wanted = standard(placed[placed["bench"].isin(SHIFTS) | placed["bench"].str.startswith("mild/")])
     wanted = wanted[np.array([about.learns for about in wanted["about"]], bool)]
-    made = []
-    for title, some in variants(wanted, "Data efficiency: shares of all samples, %"):
+    title, methods = "Data efficiency: shares of all samples, %", ("eata", "sar", "deyo", "dualtta")
+    for _, some in variants(wanted, title):
         met = set(some["bench"])
         benches = [key for key in SHIFTS if key in ("colored_mnist", "office_home") or key in met]
         benches += in_order(key for key in met if key.startswith("mild/"))
         columns = [_share(bench, share) for bench in benches for share in SHARES]
-        made.append(method_table("efficiency", title, some, columns, ("eata", "sar", "deyo", "dualtta"), "efficiency"))
-    return made
+        yield from method_tables("efficiency", title, some, columns, "efficiency", methods)
 
 
 def _share(bench: str, share: str) -> Column:
@@ -200,16 +193,15 @@ def _share(bench: str, share: str) -> Column:
     return column(f"{title_of(bench)}, {SHARES[share]}", bench, share, compare=False, paper=paper)
 
 
-def other_settings(placed: Any, others: Any) -> list[Table]:
+def other_settings(placed: Any, others: Any) -> Iterator[Table]:
     """Sweeps and settings of one's own on the paper's benchmarks, averaged as the paper does, beside the method as it is."""
     methods, benches = set(others["method"]), set(others["bench"])
     beside = standard(placed[placed["method"].isin(methods) & placed["bench"].isin(benches)])
     chosen = placed[placed["setting"].isin({*beside["setting"], *others["setting"]})] if len(others) else others
     kinds = set(others["kind"])
     experiment = SWEEPS.get(kinds.pop(), "EXPERIMENT") if len(kinds) == 1 else "EXPERIMENT"
-    made = []
-    for title, some in variants(chosen, "Other settings on the paper's benchmarks: average accuracy, %"):
+    title = "Other settings on the paper's benchmarks: average accuracy, %"
+    for _, some in variants(chosen, title):
         here = sorted(set(some["bench"]), key=lambda key: (key not in SHIFTS, key))
         columns = [column(title_of(key), key, bench_of(key).average) for key in here]
-        made.append(method_table("settings", title, some, columns, (), experiment))
-    return made
+        yield from method_tables("settings", title, some, columns, experiment, usual=())

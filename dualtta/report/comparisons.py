@@ -8,7 +8,6 @@ import numpy as np
 
 from dualtta.data.published import CORRUPTIONS
 from dualtta.records.metrics import Column
-from dualtta.report import tasks
 from dualtta.report.methods import About, Style
 from dualtta.report.statistics import over_seeds
 
@@ -109,10 +108,7 @@ class Comparison:
 
 def comparisons(frame: Any) -> list[Comparison]:
     """A comparison a task, by dataset; corruptions in their published order."""
-    by_task: dict[str, list[Any]] = {}
-    for cell in frame.itertuples():
-        by_task.setdefault(cell.task, []).append(cell)
-    made = [_comparison(cells) for cells in by_task.values()]
+    made = [_comparison(cells) for _, cells in frame.groupby("task", sort=False)]
     return sorted((_unique_title(one, made) for one in made), key=_order)
 
 
@@ -121,29 +117,25 @@ def _order(one: Comparison) -> tuple[str, int, str, str]:
     return one.dataset, known, one.title, one.detail
 
 
-def _comparison(cells: list[Any]) -> Comparison:
-    by_label: dict[str, list[Any]] = {}
-    for cell in cells:
-        by_label.setdefault(cell.label, []).append(cell)
-    methods = [runs[0].method for runs in by_label.values()]
-    entries = tuple(
-        Entry(runs[0].about.title if methods.count(runs[0].method) == 1 else label, runs[0].method, runs[0].about, tuple(runs))
-        for label, runs in by_label.items()
-    )
-    first = cells[0]
-    samples, subset = sorted({int(cell.samples) for cell in cells}), any(cell.subset for cell in cells)
-    size = f"{samples[0]:,}{f' to {samples[-1]:,}' if len(samples) > 1 else ''} samples{', a subset' if subset else ''}"
-    batch, unit = first.stream.get("batch_size"), tasks.unit(first)
-    details = [first.model, first.scenario, *([f"batches of {batch}"] if batch else []), size]
+def _comparison(cells: Any) -> Comparison:
+    entries = []
+    for label, some in cells.groupby("label", sort=False):
+        runs = tuple(some.itertuples())
+        single = cells["label"][cells["method"] == runs[0].method].nunique() == 1
+        entries.append(Entry(runs[0].about.title if single else label, runs[0].method, runs[0].about, runs))
+    first, subset = entries[0].runs[0], bool(cells["subset"].any())
+    low, high = int(cells["samples"].min()), int(cells["samples"].max())
+    size = f"{low:,}{f' to {high:,}' if high > low else ''} samples{', a subset' if subset else ''}"
+    batch, unit = first.stream.get("batch_size"), first.unit
     return Comparison(
         title=f"{first.dataset}: {unit}" if unit else first.dataset,
-        detail=", ".join(details),
+        detail=", ".join([first.model, first.scenario, *([f"batches of {batch}"] if batch else []), size]),
         dataset=first.dataset,
         model=first.model,
         scenario=first.scenario,
         unit=unit,
         subset=subset,
-        entries=entries,
+        entries=tuple(entries),
     )
 
 

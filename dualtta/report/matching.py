@@ -11,7 +11,7 @@ import numpy as np
 from dualtta.records.frame import load_records, verified
 from dualtta.records.metrics import Column
 from dualtta.records.reading import Record, read
-from dualtta.report.outcomes import Outcomes, Stream
+from dualtta.report.outcomes import STREAM, Stream
 from dualtta.report.paired import Pair
 
 SHOWN = 3  # of what cannot be paired
@@ -134,37 +134,33 @@ def pair_up(a: Record, b: Record) -> Pair:
     who = f"{_title(a)} and {_title(b)}"
     if a.cell["cell"]["dataset"] != b.cell["cell"]["dataset"]:
         raise ValueError(f"{who} have different data: only runs on the same samples are compared")
-    ours, theirs = a.rows(), b.rows()
-    streams = [Stream(*(rows[name] for name in ("index", "label", "domain", "group"))) for rows in (ours, theirs)]
-    correct = [rows["prediction"] == rows["label"] for rows in (ours, theirs)]
-    order_a, order_b = align(streams[0], streams[1], who)
-    return Pair(
-        task=task_of(a, whole=same_method(a, b), seed=False),
-        seed=int(a.cell["cell"]["seed"]),
-        correct_a=correct[0][order_a],
-        correct_b=correct[1][order_b],
-        sample=streams[0].index[order_a],
-        group=streams[0].group[order_a],
-        dataset=str(a.cell["cell"]["dataset"]["name"]),
+    ours, theirs = (
+        (Stream(*(rows[name] for name in STREAM)), rows["prediction"] == rows["label"]) for rows in (a.rows(), b.rows())
     )
+    task, chosen = task_of(a, whole=same_method(a, b), seed=False), a.cell["cell"]
+    return _pair(ours, theirs, who, task, int(chosen["seed"]), str(chosen["dataset"]["name"]))
 
 
 def pair_outcomes(a: Any, b: Any, domain: str | None = None) -> Pair:
     """Two rows of a report's frame sample by sample, or the samples of one domain."""
-    ours, theirs = (cell.reduced for cell in (a, b))
-    assert isinstance(ours, Outcomes)
-    order_a, order_b = align(ours.stream, theirs.stream, f"{a.label} and {b.label}")
-    stream = ours.stream
-    pair = Pair(
-        task=a.task,
-        seed=int(a.seed),
-        correct_a=ours.correct[order_a],
-        correct_b=theirs.correct[order_b],
-        sample=stream.index[order_a],
-        group=stream.group[order_a],
-        dataset=a.dataset,
-    )
-    return pair if domain is None else pair.where(stream.domain[order_a] == a.domains.index(domain))
+    ours, theirs = ((cell.reduced.stream, cell.reduced.correct) for cell in (a, b))
+    only = None if domain is None else a.domains.index(domain)
+    return _pair(ours, theirs, f"{a.label} and {b.label}", a.task, int(a.seed), a.dataset, only)
+
+
+def _pair(
+    ours: tuple[Stream, Column],
+    theirs: tuple[Stream, Column],
+    who: str,
+    task: str,
+    seed: int,
+    dataset: str,
+    domain: int | None = None,
+) -> Pair:
+    (stream, correct), (other, correct_b) = ours, theirs
+    a, b = align(stream, other, who)
+    pair = Pair(task, seed, correct[a], correct_b[b], stream.index[a], stream.group[a], dataset)
+    return pair if domain is None else pair.where(stream.domain[a] == domain)
 
 
 def align(ours: Stream, theirs: Stream, who: str) -> tuple[Any, Any]:

@@ -13,6 +13,7 @@ BINS = 15  # of confidence, as many as the calibration error has
 SHOWN = 4_000  # samples of a run that are kept to be drawn
 TYPICAL = 4  # samples of D+ and of D- that are kept to be shown as images
 SETS = ("D+", "D-", "rest")
+STREAM = ("index", "label", "domain", "group")  # the columns of a stream
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,7 @@ class Reducer:
         )
 
     def _stream(self, rows: dict[str, Column]) -> Stream:
-        columns = [rows[name] for name in ("index", "label", "domain", "group")]
+        columns = [rows[name] for name in STREAM]
         content = hashlib.sha256(b"".join(np.ascontiguousarray(column).tobytes() for column in columns)).digest()
         return self.streams.setdefault(content, Stream(*columns))
 

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dualtta.files import write_bytes
 from dualtta.report.labels import changes, follows_own, has_own
 from dualtta.report.plugins import reference
-from dualtta.report.statistics import leaders, mean_std
-from dualtta.report.table import Notes, Value
+from dualtta.report.statistics import mark_best, mean_std
+from dualtta.report.table import Notes, Row
 from dualtta.report.tasks import in_order
 
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
@@ -40,15 +42,13 @@ class Benchmark:
         """The text of each method."""
         by_method = dict(iter(self.cells.groupby("method", sort=False)))
         units = self.cells["task"].nunique()
-        texts: dict[str, list[str]] = {method: [] for method in by_method}
-        for metric in self.metrics:
-            values = [mean_std(cells, metric, Notes(), units=units) for cells in by_method.values()]
-            best, level = leaders(values, metric)
-            for number, (method, value) in enumerate(zip(by_method, values, strict=True)):
-                texts[method].append(_marked(value, number == best, number in level))
+        rows = [
+            Row(method, tuple(mean_std(cells, metric, Notes(), units=units) for metric in self.metrics))
+            for method, cells in by_method.items()
+        ]
         return {
-            method: " / ".join(texts[method]) + self._reported(next(by_method[method].itertuples()), units)
-            for method in by_method
+            row.label: " / ".join(map(_marked, row.values)) + self._reported(next(by_method[row.label].itertuples()), units)
+            for row in mark_best(rows, dict(enumerate(self.metrics)))
         }
 
     def _reported(self, cell: Any, units: int) -> str:
@@ -68,9 +68,9 @@ class Benchmark:
         return f"{many}{size}{subset}, {'/'.join(map(str, seeds))} seed{'s' if seeds[-1] > 1 else ''}"
 
 
-def _marked(value: Value, best: bool, level: bool) -> str:
+def _marked(value: Any) -> str:
     text = f"{value.mean:.1f}"
-    return f"**{text}**" if best else f"<u>{text}</u>" if level else text
+    return f"**{text}**" if value.best else f"<u>{text}</u>" if value.level else text
 
 
 def benchmarks(
@@ -80,12 +80,11 @@ def benchmarks(
 
     `methods` and `scenarios` are the names to take; empty: all.
     """
-    kept = []
-    for cell in frame.itertuples():
-        right = not has_own(cell) or follows_own(cell) == (protocol == "own")
-        wanted = (not methods or cell.method in methods) and (not scenarios or cell.scenario in scenarios)
-        kept.append(right and wanted and not changes(cell))
-    frame = frame[kept]
+    for column, names in (("method", methods), ("scenario", scenarios)):
+        frame = frame[frame[column].isin(names)] if names else frame
+    own = protocol == "own"
+    right = [not changes(cell) and (not has_own(cell) or follows_own(cell) == own) for cell in frame.itertuples()]
+    frame = frame[np.array(right, bool)]
     for key in sorted(set(frame["benchmark"]), key=in_order):
         cells = frame[[one == key for one in frame["benchmark"]]].drop_duplicates(["method", "task", "seed"], keep="last")
         count = cells.groupby(["task", "seed"])["method"].transform("nunique")
@@ -104,9 +103,7 @@ def to_markdown(found: Sequence[Benchmark], protocol: str = "own") -> str:
     lines.append("| --- |" + " ---: |" * len(shown) + " --- |")
     for bench in found:
         values = bench.values()
-        lines.append(
-            f"| {bench.title} | " + " | ".join([*(values.get(method, "") for method in shown), bench.samples()]) + " |"
-        )
+        lines.append(f"| {' | '.join([bench.title, *(values.get(method, '') for method in shown), bench.samples()])} |")
     rates = "its authors' learning rate" if protocol == "own" else "the paper's one learning rate"
     below = (
         "Accuracy in %, mean over cells and seeds (with groups: their mean / the worst); in brackets what the paper reports; "

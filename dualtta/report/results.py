@@ -33,7 +33,7 @@ def results(records: Records) -> Records:
     load()
     frame: Records = records[records["stage"] == "result"].reset_index(drop=True)
     cells = list(frame.itertuples())
-    columns: dict[str, list[Any]] = {name: [None] * len(cells) for name in MADE}
+    columns: list[dict[str, Any]] = [{}] * len(cells)
     for number, (group, origin) in enumerate(settings(cells)):
         first = cells[group[0]]
         words = ", ".join([label(first), *([f"in {origin}"] if origin else [])])
@@ -49,10 +49,9 @@ def results(records: Records) -> Records:
             "about": about(first.method, first.method_about),
         }
         for i in group:
-            for name, value in made.items():
-                columns[name][i] = value
-    for name, values in columns.items():
-        frame[name] = pd.Series(values, index=frame.index, dtype=object)
+            columns[i] = made
+    for name in MADE:
+        frame[name] = pd.Series([values[name] for values in columns], index=frame.index, dtype=object)
     tell_apart(frame, ["task", "label"])
     keys = [(cell.task_name, cell.task, (cell.about.order, by_number(cell.label)), cell.seed) for cell in frame.itertuples()]
     frame["order"] = pd.Series([key[2] for key in keys], index=frame.index, dtype=object)
@@ -141,23 +140,18 @@ def _one_a_seed(cells: Sequence[Any], group: list[int]) -> bool:
 def tell_apart(frame: Records, slot: list[str]) -> None:
     """Add to the labels of settings that share a slot and yet are not one: their samples, weights or number."""
     for _, same in frame.groupby(slot, sort=False):
-        numbers = list(dict.fromkeys(same["setting"]))
-        if len(numbers) == 1:
-            continue
-        firsts = [same[same["setting"] == number].iloc[0] for number in numbers]
-        for number, words in zip(numbers, difference_words(firsts), strict=True):
-            rows = same.index[same["setting"] == number]
-            frame.loc[rows, "label"] = f"{firsts[0]['label']}, {words}"
+        firsts = same.drop_duplicates("setting")
+        if len(firsts) > 1:
+            for setting, words in zip(firsts["setting"], difference_words(firsts), strict=True):
+                frame.loc[same.index[same["setting"] == setting], "label"] += f", {words}"
 
 
-def difference_words(firsts: Sequence[Any]) -> list[str]:
+def difference_words(firsts: Records) -> list[str]:
     """What distinguishes settings of one label: learning rate, samples, weights, else a number."""
-    rates = [f"{one['lr']:g}" for one in firsts]
-    if len(set(rates)) == len(rates):
-        return [f"lr {rate}" for rate in rates]
-    sizes, weights = [int(one["samples"]) for one in firsts], [str(one["weights_hash"])[:8] for one in firsts]
-    if len(set(sizes)) == len(sizes):
-        return [f"{size:,} samples" for size in sizes]
-    if len(set(weights)) == len(weights):
-        return [f"weights {hash}" for hash in weights]
-    return [f"no. {number}" for number in range(1, len(firsts) + 1)]
+    choices = (
+        [f"lr {rate:g}" for rate in firsts["lr"]],
+        [f"{size:,} samples" for size in firsts["samples"]],
+        [f"weights {str(weights)[:8]}" for weights in firsts["weights_hash"]],
+    )
+    numbers = [f"no. {number}" for number in range(1, len(firsts) + 1)]
+    return next((words for words in choices if len(set(words)) == len(words)), numbers)

@@ -10,30 +10,19 @@ from it are level (underlined). Values on other samples or seeds, or of fewer un
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from dualtta.report.matching import pair_outcomes
-from dualtta.report.outcomes import Outcomes
 from dualtta.report.paired import Interval, Pair, combined_difference, worst_group_difference
 from dualtta.report.table import Notes, Reported, Row, Value
 
 PERCENT = 100.0
 
 
-class Cell(NamedTuple):
-    """What the paired comparison needs of a row of the frame."""
-
-    task: str
-    seed: int
-    label: str
-    dataset: str
-    domains: tuple[str, ...]
-    reduced: Outcomes
-
-
-NEEDED = (*Cell._fields, "setting", "remarks", "samples")  # columns that a value is made of, beside its metric
+# columns that a value is made of, beside its metric
+NEEDED = ("task", "seed", "label", "dataset", "domains", "reduced", "setting", "remarks", "samples")
 EMPTY = "there are records, but no sample to count"
 
 
@@ -189,7 +178,4 @@ def pair(a: Any, b: Any, domain: str | None = None) -> list[Pair]:
 
 
 def _by_task(cells: Any) -> dict[tuple[str, int], Any]:
-    rows = (
-        cells if isinstance(cells, tuple) else [Cell(*row) for row in zip(*(cells[name] for name in Cell._fields), strict=True)]
-    )
-    return {(cell.task, cell.seed): cell for cell in rows}
+    return {(cell.task, cell.seed): cell for cell in (cells if isinstance(cells, tuple) else cells.itertuples())}

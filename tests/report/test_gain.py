@@ -11,10 +11,10 @@ def test_gains_are_paired_differences_to_no_adaptation(tmp_path, baselines):
     baselines(tmp_path)
     frame, _ = read_results([tmp_path])
     found, methods = gain.collect(list(benchmarks(frame)))
-    (bench,) = found
-    assert "source" not in bench.intervals
-    assert [*methods] == [name for name in methods if name in bench.intervals]
-    points, low, high = bench.intervals["eata"]
+    (intervals,) = found.values()
+    assert "source" not in intervals
+    assert [*methods] == [name for name in methods if name in intervals]
+    points, low, high = intervals["eata"]
     assert points == pytest.approx(10.0)  # 50 % against 40 %
     assert low < points < high
 
