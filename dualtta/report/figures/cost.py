@@ -68,9 +68,8 @@ def dodge(values: Sequence[float], step: float = 0.09) -> list[float]:
 def draw(panels: Sequence[Cost]) -> Figure:
     figure, axes = sheet(2 * len(panels), 2, 4.6, 3.7, sharey="row")
     for panel, left, right in zip(panels, axes[::2], axes[1::2], strict=True):
-        for dot, style, shift in zip(
-            panel.dots, in_panel(panel.dots), dodge([dot.forwards for dot in panel.dots]), strict=True
-        ):
+        shifts = dodge([dot.forwards for dot in panel.dots])
+        for dot, style, shift in zip(panel.dots, in_panel(panel.dots), shifts, strict=True):
             marks: dict[str, Any] = {"color": style.color, "marker": style.marker, "ms": 7, "ls": "none", "capsize": 2, "lw": 1}
             y, deviation = percent(dot.accuracy)
             left.errorbar(dot.forwards + shift, y, yerr=deviation, label=wrap(dot.label, 26, 3), **marks)
@@ -92,9 +91,8 @@ def draw(panels: Sequence[Cost]) -> Figure:
 def plot(panel: Cost) -> dict[str, Any]:
     """For the page: forwards at the left, images a second at the right."""
     data = []
-    for dot, style, shift in zip(
-        panel.dots, in_panel(panel.dots), dodge([dot.forwards for dot in panel.dots], 0.06), strict=True
-    ):
+    shifts = dodge([dot.forwards for dot in panel.dots], 0.06)
+    for dot, style, shift in zip(panel.dots, in_panel(panel.dots), shifts, strict=True):
         mean, deviation = percent(dot.accuracy)
         common: dict[str, Any] = {
             "type": "scatter",
