@@ -6,12 +6,14 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
+BESIDE = re.compile(r"(?<!!)\[([^\]]+)\]\((?!docs/|https?:|#)[^)]+\)")  # in the README
 OUTSIDE = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#)(?![\w-]+\.md(?:#|\)))[^)]+\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
     readme = Path(config.config_file_path).parent / "README.md"
-    files.append(File.generated(config, "index.md", content=readme.read_text(encoding="utf-8").replace("](docs/", "](")))
+    text = BESIDE.sub(r"\1", readme.read_text(encoding="utf-8")).replace("](docs/", "](")
+    files.append(File.generated(config, "index.md", content=text))
     return files
 
 
