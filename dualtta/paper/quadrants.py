@@ -31,13 +31,10 @@ class Line:
 
 def quadrants(frame: Any, placed: Any) -> list[Table]:
     """Share of samples and share correct in each quadrant, of the methods as they are and by the kind of drop."""
-    have = [isinstance(found, dict) for found in frame["quadrants"]]
-    frame = frame[have].assign(
-        **{f"{corner} samples": [found[corner]["count"] for found in frame["quadrants"][have]] for corner in QUADRANTS},
-        **{f"{corner} correct": [found[corner]["correct"] for found in frame["quadrants"][have]] for corner in QUADRANTS},
-    )
+    frame = frame[[isinstance(found, dict) for found in frame["quadrants"]]].copy()
     for corner in QUADRANTS:
-        frame[f"{corner} samples"] /= frame["samples"]
+        frame[f"{corner} samples"] = [found[corner]["count"] for found in frame["quadrants"]] / frame["samples"]
+        frame[f"{corner} correct"] = [found[corner]["correct"] for found in frame["quadrants"]]
         frame[f"{corner} correct"] = frame[f"{corner} correct"].astype(float)
     lines: dict[str, Line] = {}
     firsts = placed[placed["setting"].isin(set(frame["setting"]))].drop_duplicates("setting").itertuples()

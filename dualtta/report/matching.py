@@ -44,9 +44,8 @@ def parse_side(text: str) -> Side:
     method, *chosen = (word.strip() for word in words.split(","))
     wrong = next((word for word in chosen if "=" not in word), None)
     if wrong is not None or not method:
-        raise ValueError(
-            f"{text!r} is not FOLDER:method or FOLDER:method,key=value: {wrong or 'the method'} is missing or wrong"
-        )
+        why = f"{wrong or 'the method'} is missing or wrong"
+        raise ValueError(f"{text!r} is not FOLDER:method or FOLDER:method,key=value: {why}")
     pairs = tuple((key.strip(), value.strip()) for key, _, value in (word.partition("=") for word in chosen))
     return Side(text, Path(folder), method, pairs)
 
@@ -71,10 +70,8 @@ def records_of(side: Side) -> list[Record]:
     results: list[Record] = [c.record for c in load_records(side.folder).itertuples() if c.stage == "result"]
     found = [record for record in results if side.takes(record)]
     if not found:
-        methods = sorted({record.cell["cell"]["method"]["name"] for record in results})
-        raise ValueError(
-            f"{side.text} has no result to compare; {side.folder} has results of: {', '.join(methods) or 'nothing'}"
-        )
+        methods = ", ".join(sorted({record.cell["cell"]["method"]["name"] for record in results})) or "nothing"
+        raise ValueError(f"{side.text} has no result to compare; {side.folder} has results of: {methods}")
     return found
 
 
@@ -84,11 +81,10 @@ def match(a: Side, b: Side, common: bool = False) -> tuple[list[tuple[Record, Re
     Without `common`, a record without a partner is an error.
     """
     ours, theirs = records_of(a), records_of(b)
-    single = len(ours) == len(theirs) == 1
-    whole = not (a.method or b.method or single)
-    if single:
+    if len(ours) == len(theirs) == 1:
         return [(ours[0], theirs[0])], []
-    left, right = _by_task(a, ours, whole), _by_task(b, theirs, whole)
+    whole = not (a.method or b.method)
+    left, right = _by_task(a, whole, ours), _by_task(b, whole, theirs)
     alone = [f"{_title(left[key])} is in {a.text} alone" for key in left if key not in right]
     alone += [f"{_title(right[key])} is in {b.text} alone" for key in right if key not in left]
     shared = [key for key in left if key in right]
@@ -113,15 +109,13 @@ def same_method(a: Record, b: Record) -> bool:
     return bool(a.cell["cell"]["method"] == b.cell["cell"]["method"])
 
 
-def _by_task(side: Side, records: Sequence[Record], whole: bool) -> dict[str, Record]:
+def _by_task(side: Side, whole: bool, records: Sequence[Record]) -> dict[str, Record]:
     found: dict[str, Record] = {}
     for record in records:
         other = found.setdefault(task_of(record, whole), record)
         if other is not record:
-            raise ValueError(
-                f"{side.text} holds several runs of one cell: {_title(other)}; {_title(record)}: "
-                "say which with FOLDER:method,key=value"
-            )
+            runs = f"{_title(other)}; {_title(record)}"
+            raise ValueError(f"{side.text} holds several runs of one cell: {runs}: say which with FOLDER:method,key=value")
     return found
 
 

@@ -11,18 +11,9 @@ from typing import Any
 
 DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}  # matplotlib's, plotly's
 SYMBOLS = {  # plotly's names of matplotlib's markers
-    "x": "x-thin-open",
-    "v": "triangle-down",
-    "s": "square",
-    "D": "diamond",
-    "^": "triangle-up",
-    "<": "triangle-left",
-    "P": "cross",
-    ">": "triangle-right",
-    "o": "circle",
-    "h": "hexagon",
-    "*": "star",
-    "p": "pentagon",
+    **{"x": "x-thin-open", "s": "square", "D": "diamond", "P": "cross", "o": "circle"},
+    **{"h": "hexagon", "*": "star", "p": "pentagon"},
+    **{"v": "triangle-down", "^": "triangle-up", "<": "triangle-left", ">": "triangle-right"},
 }
 
 
@@ -92,10 +83,6 @@ def _registered(method: str) -> dict[str, Any]:
     kind = registry().get(method)
     if kind is None:
         return {}
-    look = vars(kind).get("appearance")  # not inherited: a variant of a method looks different
-    return {
-        "title": vars(kind).get("title"),
-        "published": kind.published,
-        "learns": kind.learns(),
-        "appearance": vars(look) if look else None,
-    }
+    own = vars(kind)  # title and appearance are not inherited: a variant of a method looks different
+    look = vars(own["appearance"]) if own.get("appearance") else None
+    return {"title": own.get("title"), "published": kind.published, "learns": kind.learns(), "appearance": look}

@@ -137,17 +137,12 @@ def cost(frame: Any) -> list[Table]:
     """Forwards, speed and memory by dataset, model, batch size, device and method, all settings of a method together."""
     if not len(frame):
         return []
-    keys = pd.DataFrame(
+    measured = pd.DataFrame(
         {
             "where": [f"{c.dataset}, {c.model}, batches of {c.stream.get('batch_size', 64)}" for c in frame.itertuples()],
             "device": [device_of(record) for record in frame["record"]],
             "order": [about.order for about in frame["about"]],
             "title": [about.title for about in frame["about"]],
-        },
-        index=frame.index,
-    )
-    measured = pd.DataFrame(
-        {
             "forwards": frame["forwards"] / frame["samples"],
             "speed": frame["images_per_second"],
             "memory": frame["peak_memory_mb"],
@@ -156,15 +151,12 @@ def cost(frame: Any) -> list[Table]:
         }
     )
     rows = []
-    for (where, device, _, title), cells in measured.groupby([keys[name] for name in keys]):
-        values = tuple(_measured(cells[name], cells["samples"].max()) for name in ("forwards", "speed", "memory", "updates"))
+    for (where, device, _, title), cells in measured.groupby(["where", "device", "order", "title"]):
+        numbers = [cells[name].dropna().tolist() for name in ("forwards", "speed", "memory", "updates")]
+        samples = int(cells["samples"].max())
+        values = (Value(*over_seeds(some), len(some), samples) if some else Value() for some in numbers)
         rows.append(Row(title, (where, device, str(len(cells)), *values)))
     return [Table("cost", "What it costs", COST, tuple(rows), {"(1)": COST_NOTE})]
-
-
-def _measured(column: Any, samples: int) -> Value:
-    found = column.dropna().tolist()
-    return Value(*over_seeds(found), len(found), int(samples)) if found else Value()
 
 
 def device_of(record: Record) -> str:
