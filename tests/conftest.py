@@ -30,7 +30,7 @@ from dualtta.paper import experiments, placing, tables
 from dualtta.records import format as records
 from dualtta.records.metrics import summarise
 from dualtta.report import read_results
-from dualtta.report.plugins import REFERENCES, REMARKS, TABLES, load
+from dualtta.report.plugins import REFERENCES, REMARKS, TABLES
 from dualtta.report.table import Table, Value
 from dualtta.report.tables import build_tables
 from dualtta.testing import run as run_stream
@@ -41,7 +41,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell does for bac
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-load()
 for _group, _plug_in in ((TABLES, tables.tables), (REMARKS, placing.remarks), (REFERENCES, placing.reference)):
     _group.setdefault("paper", _plug_in)  # as its entry points do, also where the package is not installed anew
 

@@ -53,9 +53,9 @@ broken = my_tta:Missing
 module = my_tta
 tent = my_tta:Confident
 [dualtta.experiments]
-two-cells = my_grids:two_cells
-demo = my_grids:two_cells
-broken-cells = my_grids:missing
+two-cells = my_tta:two_cells
+demo = my_tta:two_cells
+broken-cells = my_tta:missing
 [dualtta.commands]
 greet = my_commands:greet
 list = my_commands:greet
@@ -67,8 +67,7 @@ broken = my_commands:missing
 def package(tmp_path_factory):
     """A package with entry points of all kinds: `python(*words)` runs Python where it is installed."""
     home = tmp_path_factory.mktemp("package")
-    (home / "my_tta.py").write_text(MODULE)
-    (home / "my_grids.py").write_text(GRIDS)
+    (home / "my_tta.py").write_text(GRIDS + MODULE)  # one module may register objects of all kinds
     (home / "my_commands.py").write_text(COMMAND)
     info = home / "my_tta-1.0.dist-info"
     info.mkdir()
@@ -108,7 +107,7 @@ def test_methods_and_experiments_of_a_package_are_listed(package):
     assert listed["experiments"]["two-cells"] == "Two cells of a package."
     assert listed["experiments"]["demo"].startswith("The embedded digits")
     assert "broken-cells" not in listed["experiments"]
-    assert "the experiment 'broken-cells' of my_grids:missing does not load" in done.stderr
+    assert "the experiment 'broken-cells' of my_tta:missing does not load" in done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from dualtta.bench.benchmarks import Options, Setup, cifar, imagenet
 from dualtta.bench.cell import Cell
 from dualtta.bench.run import Plan
 from dualtta.methods import METHODS
-from dualtta.plugins import plug_in
+from dualtta.plugins import Registry
 from dualtta.protocols import DEFAULT_METHOD
 from dualtta.records.reading import Record
 from dualtta.train import make_source
@@ -118,13 +118,17 @@ NOTES = {
     "which is not reported",
 }
 
-EXPERIMENTS: dict[str, Callable[[Options], Plan]] = {
-    "demo": demo,
-    "debug": debug,
-    "cifar10-c": cifar10_c,
-    "cifar10-wild": cifar10_wild,
-    "long": long,
-}
+EXPERIMENTS: Registry[Callable[[Options], Plan]] = Registry(
+    "experiment",
+    callable,
+    {
+        "demo": demo,
+        "debug": debug,
+        "cifar10-c": cifar10_c,
+        "cifar10-wild": cifar10_wild,
+        "long": long,
+    },
+)
 
 
 def plan_of(experiment: str, options: Options) -> Plan:
@@ -148,6 +152,3 @@ def without_effect(experiment: str, options: Options) -> list[str]:
     usual = {name: value for name, value in vars(DEFAULTS).items() if name not in unseen and value != getattr(options, name)}
     planned = keys(options)
     return [name for name, value in usual.items() if keys(dataclasses.replace(options, **{name: value})) == planned]
-
-
-plug_in(EXPERIMENTS, "experiment", callable)  # last: a plug-in may import whatever is above

@@ -12,24 +12,26 @@ from dualtta.data.datasets.digits import ColoredDigits, Digits, digits_c
 from dualtta.data.datasets.folders import Folder, OfficeHome, Pacs
 from dualtta.data.datasets.imagenet import ImageNet, imagenet_c
 from dualtta.data.datasets.waterbirds import Waterbirds
-from dualtta.plugins import nearest, plug_in
+from dualtta.plugins import Registry, nearest
 
-DATASETS: dict[str, Callable[..., Dataset]] = {
-    "colored_mnist": ColoredMnist,
-    "waterbirds": Waterbirds,
-    "pacs": Pacs,
-    "office_home": OfficeHome,
-    "imagenet": ImageNet,
-    "imagenet_c": imagenet_c,
-    "cifar10": Cifar10,
-    "cifar10_c": cifar10_c,
-    "digits": Digits,
-    "digits_c": digits_c,
-    "colored_digits": ColoredDigits,
-    "folder": Folder,
-}
-
-plug_in(DATASETS, "dataset", lambda found: bool(inspect.signature(found)))  # its settings are read from it
+DATASETS: Registry[Callable[..., Dataset]] = Registry(
+    "dataset",
+    lambda found: bool(inspect.signature(found)),  # its settings are read from it
+    {
+        "colored_mnist": ColoredMnist,
+        "waterbirds": Waterbirds,
+        "pacs": Pacs,
+        "office_home": OfficeHome,
+        "imagenet": ImageNet,
+        "imagenet_c": imagenet_c,
+        "cifar10": Cifar10,
+        "cifar10_c": cifar10_c,
+        "digits": Digits,
+        "digits_c": digits_c,
+        "colored_digits": ColoredDigits,
+        "folder": Folder,
+    },
+)
 
 
 def open_dataset(name: str, root: str | Path | None = None, **choices: Any) -> Dataset:

@@ -11,7 +11,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 from dualtta.method import Method
-from dualtta.plugins import nearest, plug_in
+from dualtta.plugins import Registry, nearest
 from dualtta.views import VIEWS, View
 
 
@@ -33,7 +33,11 @@ def _by_date(kind: type[Method]) -> tuple[bool, str, str]:
     return kind.learns(), kind.published, kind.name
 
 
-METHODS: dict[str, type[Method]] = {kind.name: kind for kind in sorted(_own(), key=_by_date)}
+def _fits(found: Any) -> bool:
+    return is_method(found) and bool(found())  # its defaults are what `dualtta list` shows
+
+
+METHODS: Registry[type[Method]] = Registry("method", _fits, {kind.name: kind for kind in sorted(_own(), key=_by_date)})
 
 
 def make_method(method: str | Method | type[Method], *others: str, **hyperparameters: Any) -> Method:
@@ -102,7 +106,3 @@ def stored_settings(method: Method) -> dict[str, Any]:
     """
     stored = {field: name for name, field in method.aliases.items()}
     return {stored.get(key, key): value for key, value in settings(method).items()}
-
-
-# last: a plug-in may import whatever is above
-plug_in(METHODS, "method", lambda found: is_method(found) and bool(found()))  # its defaults are what `dualtta list` shows

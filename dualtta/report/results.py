@@ -11,7 +11,7 @@ from dualtta.records.frame import Records
 from dualtta.report import tasks
 from dualtta.report.labels import by_number, label
 from dualtta.report.methods import about
-from dualtta.report.plugins import REMARKS, load
+from dualtta.report.plugins import REMARKS
 
 MADE = ("setting", "base", "label", "task", "task_name", "benchmark", "unit", "remarks", "about")
 
@@ -30,7 +30,6 @@ def results(records: Records) -> Records:
 
     Rows are sorted by task, `order` and seed.
     """
-    load()
     frame: Records = records[records["stage"] == "result"].reset_index(drop=True)
     cells = list(frame.itertuples())
     columns: list[dict[str, Any]] = [{}] * len(cells)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from dualtta.records.reading import Record
 from dualtta.report.labels import OWN, OWN_NOTE
-from dualtta.report.plugins import TABLES, load
+from dualtta.report.plugins import TABLES
 from dualtta.report.statistics import Column, over_seeds, pivot
 from dualtta.report.table import Notes, Row, Table, Value, numbered
 
@@ -35,7 +35,6 @@ COST_NOTE = (
 
 def build_tables(frame: Any) -> list[Table]:
     """All tables; the accuracy of every setting is in at least one of them."""
-    load()
     tables = [table for make in TABLES.values() for table in make(frame)] if len(frame) else []
     shown = frozenset[int]().union(*(table.settings for table in tables))
     tables += by_task(frame[~frame["setting"].isin(shown)])

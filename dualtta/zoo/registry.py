@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from dualtta.data.preprocess import PREPROCESS, Preprocess
 from dualtta.model import depth
-from dualtta.plugins import plug_in
+from dualtta.plugins import Registry
 from dualtta.zoo.checkpoint import classes_in, load_weights, match_by_order, read_weights
 from dualtta.zoo.hub import published_weights
 from dualtta.zoo.small import resnet26_gn, resnet_tiny, resnet_tiny_gn, vit_small_cifar
@@ -71,40 +71,42 @@ def resnet50_v1(classes: int) -> nn.Module:
 
 
 IMAGENET = PREPROCESS["imagenet"]
-MODELS: dict[str, ModelSpec] = {
-    "resnet18": ModelSpec("ResNet-18, BatchNorm", torchvision_model("resnet18"), IMAGENET, "resnet18.tv_in1k"),
-    "resnet50": ModelSpec("ResNet-50, BatchNorm", torchvision_model("resnet50"), IMAGENET, "resnet50.tv_in1k"),
-    "resnet50_gn": ModelSpec(
-        "ResNet-50, GroupNorm",
-        timm_model("resnet50_gn.a1h_in1k"),
-        Preprocess(crop=0.94, interpolation="bicubic"),  # timm evaluates at 288; the benchmarks use 224
-        "resnet50_gn.a1h_in1k",
-    ),
-    "vit_base_patch16_224": ModelSpec(
-        "ViT-B/16, LayerNorm",
-        timm_model("vit_base_patch16_224.augreg_in21k_ft_in1k"),
-        PREPROCESS["vit"],
-        "vit_base_patch16_224.augreg_in21k_ft_in1k",  # the meaning of the bare name when the baselines were published
-        head="head",
-    ),
-    "resnet50_v1": ModelSpec("ResNet-50 v1 of Keras, BatchNorm", resnet50_v1, PREPROCESS["resnet50_v1"]),
-    "efficientnet_lite0": ModelSpec(
-        "EfficientNet-Lite0, BatchNorm",
-        timm_model("tf_efficientnet_lite0.in1k"),
-        PREPROCESS["efficientnet_lite0"],
-        "tf_efficientnet_lite0.in1k",
-        head="classifier",
-        map_keys=match_by_order,  # a published file has the same layers in the same order under other names
-    ),
-    "resnet_tiny": ModelSpec("ResNet of 4 blocks for 28 x 28 digits, BatchNorm", resnet_tiny, PREPROCESS["digits"]),
-    "resnet_tiny_gn": ModelSpec("ResNet of 4 blocks for 28 x 28 digits, GroupNorm", resnet_tiny_gn, PREPROCESS["digits"]),
-    "resnet26_gn": ModelSpec("ResNet-26 for 32 x 32 CIFAR images, GroupNorm", resnet26_gn, PREPROCESS["cifar10"]),
-    "vit_small_cifar": ModelSpec(
-        "ViT of 8 blocks for 32 x 32 CIFAR images, LayerNorm", vit_small_cifar, PREPROCESS["cifar10"], head="head"
-    ),
-}
-
-plug_in(MODELS, "model", lambda found: isinstance(found, ModelSpec))
+MODELS: Registry[ModelSpec] = Registry(
+    "model",
+    lambda found: isinstance(found, ModelSpec),
+    {
+        "resnet18": ModelSpec("ResNet-18, BatchNorm", torchvision_model("resnet18"), IMAGENET, "resnet18.tv_in1k"),
+        "resnet50": ModelSpec("ResNet-50, BatchNorm", torchvision_model("resnet50"), IMAGENET, "resnet50.tv_in1k"),
+        "resnet50_gn": ModelSpec(
+            "ResNet-50, GroupNorm",
+            timm_model("resnet50_gn.a1h_in1k"),
+            Preprocess(crop=0.94, interpolation="bicubic"),  # timm evaluates at 288; the benchmarks use 224
+            "resnet50_gn.a1h_in1k",
+        ),
+        "vit_base_patch16_224": ModelSpec(
+            "ViT-B/16, LayerNorm",
+            timm_model("vit_base_patch16_224.augreg_in21k_ft_in1k"),
+            PREPROCESS["vit"],
+            "vit_base_patch16_224.augreg_in21k_ft_in1k",  # the meaning of the bare name when the baselines were published
+            head="head",
+        ),
+        "resnet50_v1": ModelSpec("ResNet-50 v1 of Keras, BatchNorm", resnet50_v1, PREPROCESS["resnet50_v1"]),
+        "efficientnet_lite0": ModelSpec(
+            "EfficientNet-Lite0, BatchNorm",
+            timm_model("tf_efficientnet_lite0.in1k"),
+            PREPROCESS["efficientnet_lite0"],
+            "tf_efficientnet_lite0.in1k",
+            head="classifier",
+            map_keys=match_by_order,  # a published file has the same layers in the same order under other names
+        ),
+        "resnet_tiny": ModelSpec("ResNet of 4 blocks for 28 x 28 digits, BatchNorm", resnet_tiny, PREPROCESS["digits"]),
+        "resnet_tiny_gn": ModelSpec("ResNet of 4 blocks for 28 x 28 digits, GroupNorm", resnet_tiny_gn, PREPROCESS["digits"]),
+        "resnet26_gn": ModelSpec("ResNet-26 for 32 x 32 CIFAR images, GroupNorm", resnet26_gn, PREPROCESS["cifar10"]),
+        "vit_small_cifar": ModelSpec(
+            "ViT of 8 blocks for 32 x 32 CIFAR images, LayerNorm", vit_small_cifar, PREPROCESS["cifar10"], head="head"
+        ),
+    },
+)
 
 
 def find_model(name: str) -> ModelSpec:
