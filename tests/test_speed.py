@@ -153,6 +153,7 @@ def test_an_objective_of_another_package_may_use_the_gradient_of_all_samples(bot
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason=f"no golden vectors at {SHARED}")
 @pytest.mark.parametrize("speed", ["naive", "safe"])
+@pytest.mark.slow
 def test_golden_vectors_pass_at_every_speed(speed, monkeypatch):
     folder = SHARED / "methods"
     monkeypatch.setitem(SPEEDS, "safe", SPEEDS[speed])

@@ -1,4 +1,4 @@
-"""The real thing, where it is at hand: the image packs beside the repository, and full MNIST and CIFAR-10 in $DUALTTA_DATA."""
+"""Real datasets, where they are available: image packs beside the repository, and full MNIST and CIFAR-10 in $DUALTTA_DATA."""
 
 import os
 import tarfile
@@ -14,6 +14,7 @@ from dualtta.streams.scenarios import make_scenario
 
 PACKS = sorted((Path(__file__).parents[3] / "shared" / "data").glob("*.tar"))
 DATA = os.environ.get("DUALTTA_DATA")
+pytestmark = pytest.mark.slow
 needs_packs = pytest.mark.skipif(not PACKS, reason="no image packs in ../shared/data")
 needs_data = pytest.mark.skipif(not DATA, reason="DUALTTA_DATA does not point at real data")
 

@@ -53,6 +53,7 @@ def grid(tmp_path_factory):
     return out
 
 
+@pytest.mark.slow
 def test_a_method_of_another_package_has_its_title_and_colour_in_tables_figures_and_page(grid):
     made = make_report([grid])
     (table,) = [table for table in made.tables if table.name.startswith("colored-digits")]
