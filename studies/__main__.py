@@ -7,9 +7,11 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).with_name("plugin")))
 
 from studies.commands import main
-from studies.registration import register
 
-register()
+if not {"-h", "--help"} & set(sys.argv):  # help needs no torch
+    from studies.registration import register
+
+    register()
 
 if __name__ == "__main__":
     sys.exit(main())

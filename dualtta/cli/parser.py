@@ -45,26 +45,32 @@ GROUPS = {"data": "Work on datasets on disk: check, prepare, corrupt."}
 
 def main(args: list[str] | None = None, commands: Mapping[str, Command | Group] = COMMANDS, prog: str = "dualtta") -> int:
     """Run a command. Bad input is one line on stderr and exit code 2."""
-    from jsonargparse import ArgumentError
-
     try:
-        words = sys.argv[1:] if args is None else args
-        known = {**commands, **_plugged_in(commands, words)}
-        chosen = _parser(known, prog).parse_args(words)
-        command, settings = known[chosen.subcommand], chosen[chosen.subcommand]
-        if isinstance(command, dict):
-            command, settings = command[settings.subcommand], settings[settings.subcommand]
-        assert callable(command)
-        return command(**settings.as_dict())
-    except (ArgumentError, ValueError, OSError) as error:
-        if isinstance(error, BrokenPipeError):  # the reader of our output left, as `head` does
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
+        return _run(sys.argv[1:] if args is None else args, commands, prog)
+    except BrokenPipeError:  # the reader of our output left, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (ValueError, OSError) as error:
         print(f"{prog}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"{prog}: interrupted", file=sys.stderr)
         return 130
+
+
+def _run(words: list[str], commands: Mapping[str, Command | Group], prog: str) -> int:
+    from jsonargparse import ArgumentError
+
+    known = {**commands, **_plugged_in(commands, words)}
+    try:
+        chosen = _parser(known, prog).parse_args(words)
+    except ArgumentError as error:
+        raise ValueError(str(error)) from error
+    command, settings = known[chosen.subcommand], chosen[chosen.subcommand]
+    if isinstance(command, dict):
+        command, settings = command[settings.subcommand], settings[settings.subcommand]
+    assert callable(command)
+    return command(**settings.as_dict())
 
 
 def _plugged_in(own: Mapping[str, Any], words: list[str]) -> dict[str, Command | EntryPoint]:

@@ -1,5 +1,6 @@
 """`dualtta results`: one table over all benchmarks."""
 
+import sys
 from pathlib import Path
 
 
@@ -26,11 +27,14 @@ def results(
     from dualtta.protocols import PROTOCOLS
     from dualtta.report import read_results
     from dualtta.report.overview import benchmarks, put_into, to_markdown
+    from dualtta.report.render import visible
 
     if protocol not in PROTOCOLS:
         raise ValueError(f"there is no protocol {protocol!r}; {nearest(protocol, PROTOCOLS)}")
     with progress("verifying records") as bar:
-        frame, _ = read_results(folders, bar)
+        frame, notes = read_results(folders, bar)
+    for line in notes:
+        print(f"dualtta: {visible(line)}", file=sys.stderr)
     found = list(benchmarks(frame, protocol, _names(methods), _names(scenarios))) if len(frame) else []
     table = to_markdown(found, protocol)
     if figure is not None:

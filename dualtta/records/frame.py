@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from dualtta.records.caveats import caveats
+from dualtta.records.format import COLUMNS as SAMPLE_COLUMNS
 from dualtta.records.metrics import Column
 from dualtta.records.reading import Record, read_all
 from dualtta.records.verification import verify
@@ -73,9 +74,14 @@ class Records(pd.DataFrame):  # type: ignore[misc]
 
         `correct` is added; `domain` and `group` are names. A million rows need about 100 MB.
         """
+        lacking = [name for name in (*IDENTITY, "record", "domains", "groups") if name not in self]
+        if lacking:
+            raise ValueError(
+                f"samples() needs the columns {', '.join(lacking)}: call it before columns are selected or renamed"
+            )
         parts = [_samples(cell) for cell in self.itertuples()]
         if not parts:
-            return pd.DataFrame(columns=[*IDENTITY])
+            return pd.DataFrame(columns=[*IDENTITY, *SAMPLE_COLUMNS, "correct"])
         joined = pd.concat(parts, ignore_index=True)
         return joined.astype(dict.fromkeys((*IDENTITY[:-1], "domain", "group"), "category"))
 

@@ -95,15 +95,36 @@ def about_file(path: Path) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     try:
-        found = (pq.read_schema(path).metadata or {}).get(METADATA)
+        found = pq.read_schema(path)
     except pa.ArrowException as error:
         raise ValueError(f"{path} is no Parquet file: name one that `dualtta pack` wrote") from error
-    if found is None:
+    if METADATA not in (found.metadata or {}):
         raise ValueError(f"{path} holds no records: name a Parquet file that `dualtta pack` wrote")
-    about: dict[str, Any] = json.loads(found)
+    try:
+        about: Any = json.loads(found.metadata[METADATA])
+    except (ValueError, RecursionError):
+        about = None
+    if not isinstance(about, dict) or not isinstance(about.get("folders"), list):
+        raise ValueError(f"{path} is damaged: its metadata is not what `dualtta pack` writes")
     if about.get("version") != VERSION:
         raise ValueError(f"{path} has layout {about.get('version')}; this version of dualtta reads layout {VERSION}")
+    wrong = [name for name in (*TEXTS, *COLUMNS) if name not in found.names or not _fits(name, found.field(name).type)]
+    if wrong:
+        raise ValueError(f"{path} is damaged: {', '.join(wrong)} is missing or of another type")
     return about
+
+
+def _fits(name: str, kind: Any) -> bool:
+    """Whether a column has its type, also as other programs write it: text, or lists of numbers."""
+    from pyarrow import types
+
+    if name in TEXTS:
+        text = kind.value_type if types.is_dictionary(kind) else kind
+        return bool(types.is_string(text) or types.is_large_string(text))
+    if not (types.is_list(kind) or types.is_large_list(kind)):
+        return False
+    number = kind.value_type
+    return bool(types.is_integer(number) or types.is_floating(number) or types.is_boolean(number))
 
 
 def read_file(path: Path) -> tuple[list[Record], list[str]]:

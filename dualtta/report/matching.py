@@ -67,11 +67,13 @@ def records_of(side: Side) -> list[Record]:
         if why:
             raise ValueError(f"{side.text} cannot be compared: {why}")
         return [record]
-    results: list[Record] = [c.record for c in load_records(side.folder).itertuples() if c.stage == "result"]
+    frame = load_records(side.folder)
+    results: list[Record] = [c.record for c in frame.itertuples() if c.stage == "result"]
     found = [record for record in results if side.takes(record)]
     if not found:
         methods = ", ".join(sorted({record.cell["cell"]["method"]["name"] for record in results})) or "nothing"
-        raise ValueError(f"{side.text} has no result to compare; {side.folder} has results of: {methods}")
+        left_out = f"; {frame.notes[0]}" if frame.notes else ""
+        raise ValueError(f"{side.text} has no result to compare; {side.folder} has results of: {methods}{left_out}")
     return found
 
 

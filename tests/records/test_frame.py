@@ -74,6 +74,12 @@ def test_samples_without_groups_and_of_no_cell(frame, tmp_path):
     assert load_records(tmp_path).empty
 
 
+def test_samples_of_nothing_have_their_columns_and_need_those_of_the_cell(frame):
+    assert not len(frame[frame.method == "none"].samples().query("not correct"))
+    with pytest.raises(ValueError, match="needs the columns record"):
+        frame.drop(columns="record").samples()
+
+
 def test_a_record_whose_numbers_do_not_follow_from_its_rows_is_left_out(tmp_path):
     shutil.copytree(DEMO, tmp_path / "demo")
     broken = next((tmp_path / "demo" / "cells").iterdir())

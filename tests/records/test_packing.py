@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -186,6 +187,27 @@ def test_a_damaged_file_is_noted_or_refused_in_one_line(folder, tmp_path, capsys
     for name, message in (("cut", "no Parquet file"), ("other", "no Parquet file"), ("foreign", "holds no records")):
         assert main(["report", str(tmp_path / f"{name}.parquet"), "--out", str(tmp_path / "report")]) == 2
         assert message in capsys.readouterr().err
+
+
+def _written(table, path: Path, about: bytes | None = None) -> Path:
+    pq.write_table(table.replace_schema_metadata({packed.METADATA: about} if about else table.schema.metadata), path)
+    return path
+
+
+def test_a_file_of_another_layout_is_refused_in_one_line(folder, tmp_path, capsys):
+    pack(folder, tmp_path / "small.parquet")
+    table, path = pq.read_table(tmp_path / "small.parquet"), tmp_path / "other.parquet"
+    label = table.schema.get_field_index("label")
+    others = [(table, about) for about in (b"[1]", b"{", b"\xff", b'{"version": 1, "folders": 5}')]
+    others += [(table.drop_columns([name]), None) for name in ("key", "folder", "label")]
+    others += [(table.set_column(label, "label", table.column("key")), None)]
+    for other, about in others:
+        assert main(["results", str(_written(other, path, about))]) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert f"{path} is damaged" in said
+    large = table.set_column(label, "label", table.column("label").cast(pa.large_list(pa.int64())))
+    assert len(read_verified([_written(large, path)])[0]) == len(table)  # as other programs may write it
 
 
 def test_only_a_packed_file_is_replaced(folder, tmp_path, capsys):
