@@ -130,6 +130,7 @@ class Child:
 
 def command(connection, args, largest):
     torch.set_num_threads(1)
+    multiprocessing.set_start_method("fork", force=True)  # as in a user's process
     if largest is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))  # writes beyond it fail as on a full disk
     errors = io.StringIO()

@@ -20,6 +20,7 @@ def quick():
 
 def train_in_child(ready, folder, root):
     torch.set_num_threads(1)
+    multiprocessing.set_start_method("fork", force=True)  # as in a user's process: workers that decode end with it
     recipe = Recipe(epochs=8, lr=0.02, batch_size=16, schedule="cosine", augment="crop_flip", holdout=0.2)
     ready.set()
     train(Source("folder", "resnet_tiny", recipe=recipe, seed=1), folder, root)
