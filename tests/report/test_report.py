@@ -200,6 +200,7 @@ def dualtta(*args: str, capsys) -> tuple[int, str, str]:
     return code, out, err
 
 
+@pytest.mark.slow
 def test_report_prints_and_writes_its_tables_with_the_notes(tmp_path, capsys):
     code, out, err = dualtta("report", str(DEMO), str(UNWELL), "--out", str(tmp_path / "r"), capsys=capsys)
     assert code == 0
@@ -226,6 +227,7 @@ def test_a_later_report_leaves_no_stale_table_and_nothing_else_is_touched(tmp_pa
     assert names == ["colored-digits-resnet-tiny-mild.md", "cost.md", "mine.md", "quadrants.md"]
 
 
+@pytest.mark.slow
 def test_report_as_json(tmp_path, capsys):
     code, out, _ = dualtta("report", str(DEMO), "--out", str(tmp_path), "--json", capsys=capsys)
     found = json.loads(out)

@@ -169,6 +169,7 @@ def test_a_damaged_record_is_left_out_and_named_and_all_others_stay(damage, unda
     assert len(frame.notes) == 1
 
 
+@pytest.mark.slow
 def test_a_report_names_the_record_that_is_left_out_and_compares_the_others(victim, tmp_path, at):
     shutil.copytree(DEMO, tmp_path / "demo")
     (tmp_path / "demo" / "cells" / victim / "rows.npz").unlink()
@@ -275,6 +276,7 @@ def test_passes_over_the_same_images_are_said_in_words_and_in_the_command(tmp_pa
     assert "--repeats 4" in table.command
 
 
+@pytest.mark.slow
 def test_many_tasks_stand_below_each_other_and_few_side_by_side(tmp_path, plan, tables_of, write_plan):
     cells = plan("cifar10-c", methods=("tent", "dualtta"), seeds=(1,))
     write_plan(tmp_path, cells, LEVELS)
