@@ -21,7 +21,7 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "norm": {"no": {}},
     "tent": {"yes": {}},
     "eata": {"yes": {"tau_ent": 2.0, "epsilon": 1.0}, "no": {"tau_ent": 0.0}},
-    "sar": {"yes": {"ent0": 2.0, "recovery": 0.0}, "no": {"ent0": 0.0}},
+    "sar": {"yes": {"ent0": 2.0, "recovery_share": 0.0}, "no": {"ent0": 0.0}},
     "deyo": {"yes": {"tau_ent": 2.0, "tau_plpd": -1.0}, "no": {"tau_ent": 0.0}},
     "eata_dual": {"yes": {"tau_ent": 2.0, "epsilon": 1.0}, "no": {"tau_ent": 0.0}},
     "deyo_dual": {"yes": {"tau_ent": 2.0, "tau_plpd": -1.0}, "no": {"tau_ent": 0.0}},

@@ -168,6 +168,11 @@ class Method(ABC):
         return cls.rates[at.layer_norm]
 
     @classmethod
+    def from_earlier(cls, stored: Mapping[str, Any], classes: int) -> dict[str, Any]:
+        """Settings in a record of an earlier version, on so many classes, as this version has them."""
+        return dict(stored)
+
+    @classmethod
     def settings_for(cls, at: Situation, protocol: Protocol = "paper") -> dict[str, Any]:
         """Hyper-parameters under a protocol, with the learning rate; empty for methods that never update."""
         return {"lr": cls.learning_rate(at, protocol)} if cls.learns() else {}

@@ -65,13 +65,14 @@ def read_groups(
     `retired` holds settings of earlier versions, at the values that the method still has.
     """
     tensors, about = read(path, kind)
-    for key, here in made.items():
-        if about["made"].get(key) != here:
-            raise ValueError(f"{path} was saved with {key}={about['made'].get(key)!r}; this adapter has {here!r}")
-    for key, value in retired.items():
+    mine = about["made"].get("method") == made.get("method")
+    for key, value in retired.items() if mine else ():  # first: it explains why the settings of this version are missing
         if about["made"].get(key, value) != value:
             why = f"{key}={about['made'][key]!r}, a setting that {about['made']['method']} no longer has"
             raise ValueError(f"{path} was saved with {why}: adapt from the source model instead")
+    for key, here in made.items():
+        if about["made"].get(key) != here:
+            raise ValueError(f"{path} was saved with {key}={about['made'].get(key)!r}; this adapter has {here!r}")
     groups: Groups = {group: {} for group in GROUPS}
     for full, value in tensors.items():
         group, _, name = full.partition("/")

@@ -330,10 +330,10 @@ def test_an_update_that_broke_off_at_weights_that_are_not_finite_does_not_stop_t
                 raise RuntimeError("what is this?")
             return logits
 
-    adapter, xs = dualtta.adapt(Picky(), "sar", ent0=1.0, recovery=0.0, rho=1e39), small_stream()
+    adapter, xs = dualtta.adapt(Picky(), "sar", ent0=1.0, recovery_share=0.0, rho=1e39), small_stream()
     with pytest.raises(ValueError, match="what is this"):
         adapter.step(xs[0])
-    adapter.method = dualtta.METHODS["sar"](ent0=1.0, recovery=0.0)
+    adapter.method = dualtta.METHODS["sar"](ent0=1.0, recovery_share=0.0)
     adapter._updater.rule = adapter.method.update
     assert adapter.step(xs[1]).updated
 

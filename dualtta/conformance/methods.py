@@ -94,6 +94,7 @@ def method_of(case: dict[str, Any], arrays: Arrays) -> Method:
     """The method with the settings of a case."""
     kind = METHODS[case["method"]]
     fields = {key: value for key, value in case.items() if key not in NOT_METHODS}
+    fields = kind.from_earlier(fields, arrays["logits"].shape[-1])  # cases give SAR's `recovery` in nats, as its paper does
     known = set(kind.__dataclass_fields__)
     if "tau_ent" in known and "ent0" in fields:
         fields.setdefault("tau_ent", fields["ent0"])

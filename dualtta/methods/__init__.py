@@ -4,7 +4,9 @@ Every file of this folder is found without a list; methods of other packages reg
 """
 
 import dataclasses
-from collections.abc import Iterator
+import json
+import math
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from inspect import isabstract
 from pkgutil import iter_modules
@@ -106,3 +108,44 @@ def stored_settings(method: Method) -> dict[str, Any]:
     """
     stored = {field: name for name, field in method.aliases.items()}
     return {stored.get(key, key): value for key, value in settings(method).items()}
+
+
+def changed_defaults(about: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """By setting, the value that a record (its cell.json) was computed with and the method's default now.
+
+    Settings that were chosen are left out, and those whose default is None now: what None stands for depends on the model.
+    """
+    name = about["cell"]["method"]["name"]
+    if name not in METHODS:  # of a plug-in that is not installed
+        return {}
+    kind, classes = METHODS[name], len(about.get("classes", ()))
+    chosen, used = (kind.from_earlier(values, classes) for values in (about["cell"]["method"], about["method"]))
+    own = {*kind.aliases, *(spec.name for spec in dataclasses.fields(kind))}
+    try:
+        now = stored_settings(make_method(name, **{key: value for key, value in chosen.items() if key in own}))
+    except ValueError:  # a choice that the method no longer has: nothing to compare with
+        return {}
+    now = json.loads(json.dumps({**now, "statistics": kind.statistics}))
+    fixed = {*chosen, "preserve"} if "layer" in chosen else set(chosen)
+    return {
+        key: (used[key], value)
+        for key, value in now.items()
+        if key in used and key not in fixed and value is not None and not _equal(used[key], value)
+    }
+
+
+def _equal(one: Any, other: Any) -> bool:
+    numbers = isinstance(one, int | float) and isinstance(other, int | float)
+    return math.isclose(one, other, rel_tol=1e-9) if numbers else bool(one == other)
+
+
+def change_words(changes: Mapping[str, tuple[Any, Any]]) -> str:
+    """
+    >>> change_words({"reduction": ("sum", "mean"), "tau_sp": (0.5, 0.7)})
+    'reduction sum, now mean, tau_sp 0.5, now 0.7'
+    """
+
+    def word(value: Any) -> str:
+        return f"{value:g}" if isinstance(value, float) else str(value)
+
+    return ", ".join(f"{key} {word(used)}, now {word(now)}" for key, (used, now) in changes.items())

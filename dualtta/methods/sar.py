@@ -2,11 +2,15 @@
 
 Unlike in the published code, recovery clears the moving average for good, its threshold is the one given, and a batch without
 a selected sample takes no step.
+
+The published threshold of recovery is 0.2 nats, for 1,000 classes. It is a share of ln C here, as the other entropies are: on
+two classes ln C is 0.69, and an average below 0.2 nats is usual. `recovery_share=0.2 / math.log(C)` is 0.2 nats on C classes.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
@@ -17,6 +21,7 @@ from dualtta.probe import Memory, Probe
 from dualtta.protocols import Protocol, Situation
 
 EMA = "ema"  # the moving average of the entropy at the climbed weights
+LOW = "low"  # whether it is below the threshold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,18 +34,28 @@ class SAR(Method):
     published: ClassVar[str] = "2023-02"
     appearance: ClassVar[Appearance | None] = Appearance("#d55e00", "D", "-.", "xxx")
     published_rates: ClassVar[Mapping[str, tuple[float, float]]] = {"own": (2.5e-4, 1e-3)}
+    retired: ClassVar[Mapping[str, Any]] = {"recovery": None}  # in nats: the number of classes is not in a saved state
 
     per_sample: ClassVar[bool] = True
     frozen_top: float = within(0.25, 0, 1)
     ent0: float = within(0.4, 0)  # the entropy threshold, as a share of ln C
     rho: float = within(0.05, 0)  # how far SAM climbs
-    recovery: float = within(0.2, 0)  # below this moving average (in nats) the model is reset
+    # below this moving average, as a share of ln C, the model is reset
+    recovery_share: float = within(0.2 / math.log(1000), 0)
 
     @classmethod
     def learning_rate(cls, at: Situation, protocol: Protocol = "paper") -> float:
         """The authors double their rate for single images."""
         rate = super().learning_rate(at, protocol)
         return 2 * rate if protocol == "own" and at.batch_size == 1 else rate
+
+    @classmethod
+    def from_earlier(cls, stored: Mapping[str, Any], classes: int) -> dict[str, Any]:
+        """Earlier versions had the threshold in nats, under the name `recovery`."""
+        settings = dict(stored)
+        if "recovery" in settings and classes > 1:
+            settings["recovery_share"] = settings.pop("recovery") / math.log(classes)
+        return settings
 
     @property
     def update(self) -> Sharpen:
@@ -55,7 +70,8 @@ class SAR(Method):
         if selection.empty():
             return memory
         mean = torch.where(selection.plus, probe.entropy, 0.0).sum() / selection.sizes[0]
-        return {**memory, EMA: 0.9 * memory[EMA] + 0.1 * mean if EMA in memory else mean}
+        ema = 0.9 * memory[EMA] + 0.1 * mean if EMA in memory else mean
+        return {**memory, EMA: ema, LOW: ema < self.recovery_share * probe.max_entropy}
 
     def should_reset(self, memory: Memory) -> bool:
-        return EMA in memory and bool(memory[EMA] < self.recovery)
+        return LOW in memory and bool(memory[LOW])

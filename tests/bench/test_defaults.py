@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from dualtta.bench.defaults import changed_defaults
 from dualtta.cli import main
+from dualtta.methods import changed_defaults
 from dualtta.methods.dualtta_safe import DualTTASafe
 
 

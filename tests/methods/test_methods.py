@@ -55,7 +55,7 @@ def test_norm_normalises_by_the_batch_and_changes_nothing():
         torch.testing.assert_close(adapter(x), by_batch(x), rtol=0, atol=0)
 
 
-def reference_dualtta(model, x, keys, eps_mu, eps_sigma, layer, *, tau_sa, tau_sp, relative):
+def reference_dualtta(model, x, keys, eps_mu, eps_sigma, layer, *, tau_sa, tau_sp, relative, reduction):
     """The paper's equations, written once more and slowly: plus, minus, drops and loss of one batch."""
     prefix = 1 if isinstance(model, VisionTransformer) else 0
 
@@ -83,7 +83,7 @@ def reference_dualtta(model, x, keys, eps_mu, eps_sigma, layer, *, tau_sa, tau_s
     p_sp = model(x).softmax(1)
     handle.remove()
     entropy = -(p * p.log()).sum(1)
-    loss, plus, minus, drops = 0.0, [], [], []
+    falling, rising, plus, minus, drops = [], [], [], [], []
     for b in range(len(x)):
         scale = p[b, k[b]].item() if relative else 1.0
         sa, sp = ((p[b, k[b]] - q[b, k[b]]).item() / scale for q in (p_sa, p_sp))
@@ -92,9 +92,11 @@ def reference_dualtta(model, x, keys, eps_mu, eps_sigma, layer, *, tau_sa, tau_s
         minus.append(sa < tau_sa and sp > tau_sp)
         drops.append((sa, sp))
         if plus[-1]:
-            loss = loss + (certain + math.exp(sa) + math.exp(0.7 - sp)) * entropy[b]
+            falling.append((certain + math.exp(sa) + math.exp(0.7 - sp)) * entropy[b])
         if minus[-1]:
-            loss = loss - 0.5 * certain * entropy[b]
+            rising.append(certain * entropy[b])
+    sizes = (max(1, len(falling)), max(1, len(rising))) if reduction == "mean" else (1, 1)
+    loss = sum(falling) / sizes[0] - 0.5 * sum(rising) / sizes[1]
     return plus, minus, torch.tensor(drops, dtype=x.dtype), loss
 
 
@@ -106,11 +108,11 @@ def token_net():
     return net
 
 
-@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize(("relative", "reduction"), [(False, "mean"), (True, "mean"), (False, "sum")])
 @pytest.mark.parametrize(("net", "layer"), [(token_net, "blocks.1"), (small_net, "1"), (lambda: small_net("batch"), "1")])
-def test_dualtta_follows_the_equations_over_a_stream(net, layer, relative):
+def test_dualtta_follows_the_equations_over_a_stream(net, layer, relative, reduction):
     model = net().double()
-    setting = {"tau_sa": 0.0, "tau_sp": 0.0}  # every quadrant has somebody
+    setting = {"tau_sa": 0.0, "tau_sp": 0.0, "reduction": reduction}  # every quadrant has somebody
     adapter = dualtta.adapt(model, "dualtta", lr=0.01, layer=layer, drop="relative" if relative else "absolute", **setting)
     reference = copy.deepcopy(model).eval()
     for module in reference.modules():
@@ -207,7 +209,7 @@ def test_eata_keeps_the_average_of_what_it_selected():
 
 
 def test_sar_recovers_for_good():
-    adapter = dualtta.adapt(small_net(), "sar", lr=0.01, recovery=100.0)
+    adapter = dualtta.adapt(small_net(), "sar", lr=0.01, recovery_share=100.0)
     step = adapter.step(small_stream()[0])
     assert step.updated
     assert step.recovered
@@ -256,7 +258,7 @@ def test_sam_agrees_with_an_independent_one():
     [
         ("dualtta", {"tau_sa": 2.0}, "tau_sa must be a number between -1 and 1"),
         ("dualtta", {"tau_sp": "high"}, "tau_sp must be a number"),
-        ("dualtta", {"reduction": "average"}, "reduction must be 'sum' or 'mean'"),
+        ("dualtta", {"reduction": "average"}, "reduction must be 'mean' or 'sum'"),
         ("dualtta", {"drop": "rel"}, "drop must be 'absolute' or 'relative'"),
         ("dualtta", {"tau": 0.3}, "did you mean 'tau_s"),
         ("dualtta", {"alter": "pach"}, "did you mean 'patch'"),
