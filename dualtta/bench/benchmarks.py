@@ -29,15 +29,15 @@ class Options:
     batch_size: int = 64
     backbone: str | None = None  # instead of the benchmark's model
     speed: str = "safe"  # a name in `dualtta.speed.SPEEDS`
-    weights: str = (
-        "pretrained"  # initial weights of training, and those of ImageNet models: a file below the data folder, or the hub's
-    )
+    # initial weights of training, and those of ImageNet models: the hub's, or a file below the data folder; for training also
+    # "random"
+    weights: str = "pretrained"
     root: Path | None = None
 
     @property
     def start(self) -> str:
         """The initial weights of training, as `make_source` takes them; a ValueError where the file is missing."""
-        if self.weights == "pretrained":
+        if self.weights in ("pretrained", "random"):
             return self.weights
         path = Path(self.root or ".", self.weights)
         if not path.is_file():
@@ -117,9 +117,10 @@ def content_hash(root: Path | None, weights: str | None) -> str:
 
 
 def colored_mnist(options: Options) -> list[Setup]:
-    """ColoredMNIST, test environment, ResNet-18 trained from random weights."""
-    source = make_source("colored_mnist", choices={"split": "train"}, **options.recipe)
-    return [Setup("colored_mnist", 2, "resnet18", {"split": "test"}, {}, source)]
+    """ColoredMNIST, test environment, ResNet-18 trained from ImageNet weights, as the recipe of DeYO does."""
+    model = options.backbone or "resnet18"
+    source = make_source("colored_mnist", model, choices={"split": "train"}, weights=options.start, **options.recipe)
+    return [Setup("colored_mnist", 2, model, {"split": "test"}, {}, source)]
 
 
 def waterbirds(options: Options) -> list[Setup]:

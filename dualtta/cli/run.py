@@ -44,7 +44,7 @@ def run(
         repeats: Passes over the same images; marked in every output.
         batch_size: Samples per batch.
         backbone: A model instead of the experiment's.
-        weights: A file below the data folder, or "pretrained" for the hub's.
+        weights: A file below the data folder, "pretrained" for the hub's, or "random" for source models that start from none.
         models: The folder of source models, which several runs may share; by default OUT/models.
         recipe: Changes to the training of source models, such as epochs=30 batch_size=256.
         speed: naive, safe (exact shortcuts); on a GPU half (bfloat16), compiled, or fast (both).

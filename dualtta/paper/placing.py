@@ -87,7 +87,7 @@ def remarks(cell: Any) -> list[str]:
     if cell.model not in usual:
         said.append(f"{cell.model} instead of the paper's {' or '.join(usual)}")
     start = (cell.source or {}).get("weights")
-    if cell.source is not None and cell.dataset != "colored_mnist" and start != "pretrained":
+    if cell.source is not None and start != "pretrained":
         weights = "random weights" if start is None else f"a file ({str(start)[:23]})"
         said.append(f"the source model starts from {weights}, not from the published ImageNet weights")
     size = cell.stream.get("batch_size", BATCH)

@@ -38,5 +38,8 @@ def _command(experiment: str, cells: Sequence[Any], seeds_of: dict[Any, set[int]
     words += ["--backbone", models.pop()] if len(models) == 1 else []
     weights = {cell.record.part("cell", "model", "weights") for cell in cells} - {None, "pretrained"}
     weights |= {"FILE" for cell in cells if str((cell.source or {}).get("weights")).startswith("sha256:")}
+    weights |= {
+        "random" for cell in cells if cell.dataset in MODELS and cell.source is not None and not cell.source.get("weights")
+    }
     words += ["--weights", str(weights.pop())] if len(weights) == 1 else []
     return shlex.join(words)

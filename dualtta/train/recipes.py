@@ -21,7 +21,7 @@ class Recipe:
     keep: "best" keeps the weights of the epoch with the best validation accuracy, "last" those of the last epoch.
     validation: the dataset's validation split; None: a share `holdout` of the source, drawn by the seed.
     reports: further splits whose accuracy the model card reports; they are not used for model selection.
-    preprocess: a name in PREPROCESS, for models trained from random weights; None: the model's own preprocessing.
+    preprocess: a name in PREPROCESS, for small images; None: the model's own preprocessing.
     """
 
     epochs: int = 20
@@ -70,7 +70,8 @@ _CIFAR = Recipe(
 )  # fmt: skip
 
 RECIPES: dict[str, Recipe] = {
-    # as published with DeYO (https://arxiv.org/abs/2403.07366): all of both environments, no augmentation, the last epoch
+    # as published with DeYO (https://arxiv.org/abs/2403.07366): from ImageNet weights, all of both environments, no
+    # augmentation, the last epoch
     "colored_mnist": Recipe(augment="none", keep="last", holdout=0.0, reports=("test",), preprocess="colored_mnist"),
     "waterbirds": Recipe(epochs=30, validation="val", reports=("test",)),
     "pacs": Recipe(epochs=30, holdout=0.1),
@@ -85,7 +86,7 @@ RECIPES: dict[str, Recipe] = {
 
 # The default model of a dataset and the weights it starts from; None: random.
 DEFAULT_MODELS: dict[str, tuple[str, str | None]] = {
-    "colored_mnist": ("resnet18", None),
+    "colored_mnist": ("resnet18", "pretrained"),
     "waterbirds": ("resnet50", "pretrained"),
     "pacs": ("resnet50", "pretrained"),
     "office_home": ("resnet50", "pretrained"),

@@ -46,6 +46,19 @@ def test_table_1_is_four_benchmarks_by_six_methods_by_three_seeds():
     assert len({cell.source.key for cell in cells if cell.dataset == "pacs"}) == 4
 
 
+def test_colored_mnist_starts_from_imagenet_weights_unless_told(tmp_path):
+    def start(**options):
+        cells = benchmarks(Options(datasets=("colored_mnist",), **options))
+        (start,) = {(cell.source.model, cell.source.weights) for cell in cells}
+        return start
+
+    (tmp_path / "resnet18.pth").write_bytes(b"weights")
+    assert start() == ("resnet18", "pretrained")
+    assert start(weights="random") == ("resnet18", None)
+    assert start(weights="resnet18.pth", root=tmp_path) == ("resnet18", str(tmp_path / "resnet18.pth"))
+    assert start(backbone="resnet50_v1", weights="random") == ("resnet50_v1", None)
+
+
 def test_imagenet_c_is_15_corruptions_by_3_backbones_by_6_methods():
     assert len(imagenet_c(Options(seeds=(2024,)))) == 15 * 3 * 6
     rates = {(c.model, c.method): c.settings.get("lr") for c in imagenet_c(Options())}

@@ -124,7 +124,7 @@ def test_subsets_other_models_and_other_starts_are_marked(tmp_path, at, plan, sa
     assert "batches of 16 instead of the paper's 64" in text
     assert "the source model starts from random weights" in text
     assert table.command == (
-        "dualtta run benchmarks --root DATA --seeds 2024,2025 --limit 50 --batch-size 16 --backbone resnet18"
+        "dualtta run benchmarks --root DATA --seeds 2024,2025 --limit 50 --batch-size 16 --backbone resnet18 --weights random"
     )
 
 

@@ -10,7 +10,8 @@ from dualtta.zoo.registry import MODELS
 
 def test_colored_mnist_is_trained_exactly_as_published():
     source = make_source("colored_mnist")
-    assert (source.model, source.weights) == ("resnet18", None)
+    assert (source.model, source.weights) == ("resnet18", "pretrained")
+    assert make_source("colored_mnist", weights="random").weights is None
     r = source.recipe
     assert (r.optimizer, r.lr, r.momentum, r.weight_decay, r.batch_size, r.epochs) == ("sgd", 1e-3, 0.9, 1e-4, 64, 20)
     assert (r.augment, r.schedule, r.keep, r.holdout, r.preprocess) == ("none", "constant", "last", 0.0, "colored_mnist")
