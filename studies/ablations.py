@@ -8,16 +8,18 @@ every variant of `study-minus` and `study-collapse`, such as another learning ra
 import dataclasses
 from typing import Any
 
-from dualtta.bench.benchmarks import Options, colored_mnist
+from dualtta.bench.benchmarks import Options
 from dualtta.bench.cell import Cell
 from dualtta.train import make_source
 from dualtta.zoo.registry import layer_norm_only
 from studies.setups import (
     HARD_AND_MILD,
     ONE_OF_EACH_KIND,
+    PRINTED,
     VARIANT,
     Settings,
     absolute_rate,
+    colored_mnist_from_random,
     epsilon_by_classes,
     first_seed,
     setups_of,
@@ -70,29 +72,30 @@ CHANGES: dict[str, tuple[Settings, ...]] = {
 def study_settings(options: Options) -> list[Cell]:
     """Sum or mean, learning rate, Ent_0, layer of the style view, adapted parameters: one change at a time, on tuning cells.
 
-    Reported: 5e-4 for ResNets, the sum, the first layer; Ent_0 and momentum are not given.
+    Reported: 5e-4 for ResNets, a sum, the first layer; Ent_0 and momentum are not given.
     Command: python -m studies run study-settings --root DATA --datasets colored_mnist,imagenet_c --out results/settings
     """
     first = first_seed(options)
     setups = setups_of(first, "tuning", ONE_OF_EACH_KIND)
-    cells = [c for setup in setups for c in setup.cells(("source", "norm", "dualtta"), first)]
+    cells = [c for setup in setups for c in setup.cells(("source", "norm"), first)]
     for setup in setups:
+        cells += setup.cells(["dualtta"], first, **PRINTED)
         changes = [change for some in CHANGES.values() for change in some]
         if layer_norm_only(setup.model):
             changes = [change for change in changes if "layer" not in change]
         for change in changes:
-            cells += setup.cells(["dualtta"], first, **absolute_rate(setup, change))
+            cells += setup.cells(["dualtta"], first, **{**PRINTED, **absolute_rate(setup, change)})
     return require_tuning(cells)
 
 
 def gap(options: Options) -> list[Cell]:
     """ColoredMNIST, reported 82.12 / 68.82: the effect of initialisation, order, passes and batch size, on tuning cells.
 
-    `study-settings` has the rest (learning rate, Ent_0, layer, adapted parameters). With --backbone and --weights the source
-    model starts from ImageNet. Command: python -m studies run gap --root DATA --out results/gap
+    `study-settings` has the rest (learning rate, Ent_0, layer, adapted parameters). With --backbone and --weights one more
+    source model starts from ImageNet. Command: python -m studies run gap --root DATA --out results/gap
     """
     first = first_seed(options)
-    mnist = colored_mnist(first)[0]
+    mnist = colored_mnist_from_random(first)[0]
     assert mnist.source is not None
     start: dict[str, Any] = {"choices": {"split": "train"}, **options.recipe}
     sources = [dataclasses.replace(mnist.source, seed=seed) for seed in (0, 1, 2)]
@@ -101,9 +104,10 @@ def gap(options: Options) -> list[Cell]:
     setups = [dataclasses.replace(mnist, model=source.model, source=source) for source in sources]
     setups += [dataclasses.replace(mnist, scenario=order) for order in ("imbalanced", "correlated")]
     setups += [dataclasses.replace(mnist, stream={"repeats": passes}) for passes in (2, 4)]
-    cells = [c for setup in setups for c in setup.cells(("source", "norm", "deyo", "dualtta"), first)]
+    cells = [c for setup in setups for c in setup.cells(("source", "norm", "deyo"), first)]
+    cells += [c for setup in setups for c in setup.cells(["dualtta"], first, **PRINTED)]
     for size in (16, 32, 128, 256):
-        cells += mnist.cells(["dualtta"], dataclasses.replace(first, batch_size=size))
+        cells += mnist.cells(["dualtta"], dataclasses.replace(first, batch_size=size), **PRINTED)
     return require_tuning(cells)
 
 

@@ -11,6 +11,7 @@ from studies.setups import (
     CANDIDATE,
     HARD_AND_MILD,
     ONE_OF_EACH_KIND,
+    PRINTED,
     VARIANT,
     Settings,
     absolute_rate,
@@ -50,7 +51,8 @@ def study_variants(options: Options, candidate: Settings = NONE) -> list[Cell]:
     cells: list[Cell] = []
     for scenario, corruptions in (("mild", ONE_OF_EACH_KIND), ("imbalanced", HARD_AND_MILD)):
         for setup in setups_of(first, "tuning", corruptions, scenario):
-            cells += setup.cells(("source", "norm", "eata", "deyo", "dualtta"), first)
+            cells += setup.cells(("source", "norm", "eata", "deyo"), first)
+            cells += setup.cells(["dualtta"], first, **PRINTED)
             for reduction, factor in STEPS[without_batch_norm(setup)]:
                 step = absolute_rate(setup, {"reduction": reduction, "lr": factor})
                 for guard in GUARDS.values():

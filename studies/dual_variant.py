@@ -1,7 +1,7 @@
 """DualTTA with switches for what the paper leaves open: the definition of D-, and remedies against collapse.
 
-With every field at its default it is the method as printed; each other value changes one thing, with the reason beside it. It
-serves the studies alone: what they favour becomes a method of its own, as `dualtta_safe` did.
+With every field at its default it is the method as printed, with sums; each other value changes one thing, with the reason
+beside it. It serves the studies alone: what they favour becomes a method of its own, as `dualtta_safe` did.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ RAREST = 10.0  # upper bound of a rare class's factor: one wrong prediction of a
 
 @dataclass(frozen=True, kw_only=True)
 class DualVariant(DualTTA):
-    """DualTTA with other definitions of D- and remedies against collapse; as printed at its defaults."""
+    """DualTTA with other definitions of D- and remedies against collapse; as printed, with sums, at its defaults."""
 
     name: ClassVar[str] = "dual_variant"
     title: ClassVar[str] = "dual_variant"

@@ -1,4 +1,8 @@
-"""DualTTA: dual strategies for test-time adaptation, as the paper prints it."""
+"""DualTTA: dual strategies for test-time adaptation, by the paper's equations.
+
+D+ and D- are averaged, each over itself. The paper prints sums, as its predecessor DeYO does, whose code takes means;
+`reduction="sum"` is the equation to the letter.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -35,7 +39,7 @@ class DualTTA(Method):
     filter_sa: bool = True
     filter_sp: bool = True
     drop: Drop = one_of("absolute", "relative")  # Diff, or Diff / p_k
-    reduction: Reduction = one_of("sum", "mean")  # as printed, or each set averaged over itself
+    reduction: Reduction = one_of("mean", "sum")  # each set averaged over itself, or summed as printed
 
     def select(self, probe: Probe, memory: Memory) -> Selection:
         bounded = self.drop == "absolute" and self.filter_sa and self.filter_sp  # a drop cannot exceed the confidence p_k

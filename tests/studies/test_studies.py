@@ -88,10 +88,20 @@ def test_the_candidate_is_what_the_default_is():
 
 def test_one_change_at_a_time():
     cells = EXPERIMENTS["study-settings"](Options(datasets=("colored_mnist",)))
-    printed = {"lr": 5e-4}
+    printed = {"lr": 5e-4, "reduction": "sum"}
     changed = [{k: v for k, v in c.settings.items() if printed.get(k) != v} for c in cells if c.method == "dualtta"]
     assert sorted(map(len, changed)) == [0] + [1] * sum(map(len, CHANGES.values()))
     assert {"lr": pytest.approx(2.5e-3)} in changed
+
+
+def test_the_studies_keep_the_sum_and_the_source_model_that_they_were_run_with():
+    options = Options(datasets=("colored_mnist",), backbone="resnet18", weights="pretrained")
+    for name in ("study-settings", "gap", "study-variants"):
+        cells = [cell for cell in EXPERIMENTS[name](options) if cell.method == "dualtta"]
+        assert {cell.settings["reduction"] for cell in cells} <= {"sum", "mean"}
+        assert "sum" in {cell.settings["reduction"] for cell in cells}
+        assert None in {cell.source.weights for cell in cells}
+        assert name == "gap" or {cell.source.weights for cell in cells} == {None}
 
 
 def test_statistics_are_compared_on_nets_that_have_batchnorm():
