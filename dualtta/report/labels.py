@@ -40,7 +40,7 @@ def changes(cell: Any) -> dict[str, Any]:
 def label(cell: Any) -> str:
     """The label of a row: the method's title, then every setting that is not the protocol's."""
     words = [OWN] if follows_own(cell) else []
-    words += [_word(key, value) for key, value in sorted(changes(cell).items())]
+    words += [setting_word(key, value) for key, value in sorted(changes(cell).items())]
     return ", ".join([about(cell.method, cell.method_about).title, *words])
 
 
@@ -75,7 +75,30 @@ def published(cell: Any, protocol: Any) -> dict[str, Any]:
     return dict(kind.settings_for(at, protocol))
 
 
-def _word(key: str, value: Any) -> str:
+def earlier_defaults(cell: Any) -> dict[str, tuple[Any, Any]]:
+    """Settings that were not chosen and have another default now: the value in force and that default.
+
+    Of a method that is not registered, or without torch, none is known.
+    """
+    if cell.method not in registry():
+        return {}
+    from dualtta.methods import changed_defaults
+
+    return changed_defaults(cell.record.cell)
+
+
+def earlier_words(cell: Any) -> list[str]:
+    """That a cell was computed with earlier defaults, in words; else empty."""
+    changed = earlier_defaults(cell)
+    if not changed:
+        return []
+    from dualtta.methods import change_words
+
+    return [f"computed with earlier defaults: {change_words(changed)}"]
+
+
+def setting_word(key: str, value: Any) -> str:
+    """A setting in a label: "lam 0.25", or its own words."""
     try:
         known = WORDS.get((key, value))
     except TypeError:  # a list, or a view's settings

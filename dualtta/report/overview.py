@@ -2,6 +2,7 @@
 
 A value is the mean over a benchmark's tasks and their seeds; with groups, their mean and the worst. Only tasks and seeds that
 every method of the benchmark has are taken; the table says how many, on how many samples, and what a publication reports.
+Marks say which values are of runs that hardly learned, or of a method's earlier defaults.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from dualtta.files import write_bytes
-from dualtta.report.labels import changes, follows_own, has_own
+from dualtta.records.caveats import HARDLY_LEARNED
+from dualtta.report.labels import changes, earlier_words, follows_own, has_own
 from dualtta.report.plugins import reference
 from dualtta.report.statistics import mark_best, mean_std
 from dualtta.report.table import Notes, Row
@@ -51,6 +53,18 @@ class Benchmark:
             for row in mark_best(rows, dict(enumerate(self.metrics)))
         }
 
+    def remarks(self) -> dict[str, tuple[str, ...]]:
+        """What has to be said of each method's cells, and whether it is said of some alone."""
+        found = {}
+        for method, cells in self.cells.groupby("method", sort=False):
+            each = [
+                (*earlier_words(cell), *(text for text in HARDLY_LEARNED if text in cell.caveats))
+                for cell in cells.itertuples()
+            ]
+            texts = dict.fromkeys(text for texts in each for text in texts)
+            found[method] = tuple(text if all(text in of for of in each) else f"{text} (some of the cells)" for text in texts)
+        return found
+
     def _reported(self, cell: Any, units: int) -> str:
         found = [reference(cell, units, metric) for metric in self.metrics]
         numbers = " / ".join(f"{one.value:.1f}" for one in found if one)
@@ -85,6 +99,8 @@ def benchmarks(
     own = protocol == "own"
     right = [not changes(cell) and (not has_own(cell) or follows_own(cell) == own) for cell in frame.itertuples()]
     frame = frame[np.array(right, bool)]
+    earlier = np.array([bool(earlier_words(cell)) for cell in frame.itertuples()], bool)
+    frame = frame.iloc[np.argsort(~earlier, kind="stable")]  # where there are both, the last is taken
     for key in sorted(set(frame["benchmark"]), key=in_order):
         cells = frame[[one == key for one in frame["benchmark"]]].drop_duplicates(["method", "task", "seed"], keep="last")
         count = cells.groupby(["task", "seed"])["method"].transform("nunique")
@@ -99,10 +115,23 @@ def to_markdown(found: Sequence[Benchmark], protocol: str = "own") -> str:
         raise ValueError(f"no records at the settings of the protocol {protocol!r}: `dualtta run` them, or choose the other")
     about = {method: one for bench in found for method, one in zip(bench.cells["method"], bench.cells["about"], strict=True)}
     shown = sorted(about, key=lambda method: about[method].order)
-    lines = ["| | " + " | ".join([*(about[method].title for method in shown), "samples"]) + " |"]
+    notes, said = Notes(), {bench.key: bench.remarks() for bench in found}
+    always = {  # what is said of all values of a method is marked in the header
+        method: [
+            text
+            for text in dict.fromkeys(t for of in said.values() for t in of.get(method, ()))
+            if all(text in of[method] for of in said.values() if method in of)
+        ]
+        for method in shown
+    }
+    titles = [about[method].title + _sup(notes, always[method]) for method in shown]
+    lines = ["| | " + " | ".join([*titles, "samples"]) + " |"]
     lines.append("| --- |" + " ---: |" * len(shown) + " --- |")
     for bench in found:
-        values = bench.values()
+        values = {
+            method: text + _sup(notes, [one for one in said[bench.key][method] if one not in always[method]])
+            for method, text in bench.values().items()
+        }
         lines.append(f"| {' | '.join([bench.title, *(values.get(method, '') for method in shown), bench.samples()])} |")
     rates = "its authors' learning rate" if protocol == "own" else "the paper's one learning rate"
     below = (
@@ -110,7 +139,13 @@ def to_markdown(found: Sequence[Benchmark], protocol: str = "own") -> str:
         "bold: above all others by the paired 95 % interval; underlined: the highest and those that the interval does not "
         "separate from it. "
     )
-    return "\n".join([*lines, "", below + f"Every baseline has {rates}."])
+    marks = "".join(f" <sup>{mark}</sup> {text}." for text, mark in notes.texts.items())
+    return "\n".join([*lines, "", below + f"Every baseline has {rates}.{marks}"])
+
+
+def _sup(notes: Notes, texts: Sequence[str]) -> str:
+    marks = ",".join(notes.marks(texts))
+    return f" <sup>{marks}</sup>" if marks else ""
 
 
 def put_into(path: Path, table: str) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from dualtta.records.caveats import COLLAPSED, ROUNDED
+from dualtta.records.caveats import IN_THE_RUN, ROUNDED
 from dualtta.records.frame import Records
 from dualtta.report import tasks
-from dualtta.report.labels import by_number, label
+from dualtta.report.labels import by_number, earlier_defaults, earlier_words, label, setting_word
 from dualtta.report.methods import about
 from dualtta.report.plugins import REMARKS
 
@@ -83,18 +83,19 @@ def settings(cells: Sequence[Any]) -> list[tuple[list[int], str]]:
 
 
 def remarks(cells: Sequence[Any]) -> tuple[str, ...]:
-    """What has to be said of a setting: the caveats of its cells, what its seeds differ in, and how many collapsed."""
-    collapsed = sum(cell.collapsing > 0 for cell in cells)
-    words = context(cells[0])
+    """What has to be said of a setting: the caveats of its cells, earlier defaults, what its seeds differ in, and how many runs
+    collapsed, were reset often, or used hardly a sample."""
+    words = context(cells[0]) + earlier_words(cells[0])
     words += [text for remark in REMARKS.values() for text in remark(cells[0])]
     words += differences(cells)
-    words += [f"{COLLAPSED} in {collapsed} of {len(cells)} seeds"] if collapsed else []
+    counts = {text: sum(text in cell.caveats for cell in cells) for text in IN_THE_RUN}
+    words += [f"{text} in {count} of {len(cells)} seeds" for text, count in counts.items() if count]
     return tuple(words)
 
 
 def context(cell: Any) -> list[str]:
     """In what the data and the weights behind a cell differ from the published ones."""
-    return [text for text in cell.caveats if not text.startswith((ROUNDED, COLLAPSED))] + tasks.missing_images(cell)
+    return [text for text in cell.caveats if not text.startswith((ROUNDED, *IN_THE_RUN))] + tasks.missing_images(cell)
 
 
 def differences(cells: Sequence[Any]) -> list[str]:
@@ -116,13 +117,13 @@ def differences(cells: Sequence[Any]) -> list[str]:
 
 
 def _identity(cell: Any, draws: bool = False) -> str:
-    """All that was chosen but the seed, and what it was measured on."""
+    """All that was chosen but the seed, defaults of an earlier version, and what it was measured on."""
     chosen = {key: value for key, value in cell.record.cell["cell"].items() if key != "seed"}
     if not draws:
         chosen["dataset"] = {key: value for key, value in chosen["dataset"].items() if key != "seed"}
         if cell.source is not None:
             chosen["model"] = {**chosen["model"], "source": {**cell.source, "seed": None}}
-    return json.dumps([chosen, cell.samples, cell.weights_hash], sort_keys=True)
+    return json.dumps([chosen, earlier_defaults(cell), cell.samples, cell.weights_hash], sort_keys=True, default=str)
 
 
 def _grouped(numbers: Any, key: Callable[[int], Hashable]) -> list[list[int]]:
@@ -137,17 +138,20 @@ def _one_a_seed(cells: Sequence[Any], group: list[int]) -> bool:
 
 
 def tell_apart(frame: Records, slot: list[str]) -> None:
-    """Add to the labels of settings that share a slot and yet are not one: their samples, weights or number."""
+    """Add to the labels of settings that share a slot and yet are not one: earlier defaults, samples, weights or number."""
     for _, same in frame.groupby(slot, sort=False):
         firsts = same.drop_duplicates("setting")
         if len(firsts) > 1:
             for setting, words in zip(firsts["setting"], difference_words(firsts), strict=True):
-                frame.loc[same.index[same["setting"] == setting], "label"] += f", {words}"
+                frame.loc[same.index[same["setting"] == setting], "label"] += f", {words}" if words else ""
 
 
 def difference_words(firsts: Records) -> list[str]:
-    """What distinguishes settings of one label: learning rate, samples, weights, else a number."""
+    """What distinguishes settings of one label: earlier defaults (of today's nothing is said), learning rate, samples, weights,
+    else a number."""
+    earlier = [{key: used for key, (used, _) in earlier_defaults(cell).items()} for cell in firsts.itertuples()]
     choices = (
+        [", ".join(setting_word(key, used) for key, used in one.items()) for one in earlier],
         [f"lr {rate:g}" for rate in firsts["lr"]],
         [f"{size:,} samples" for size in firsts["samples"]],
         [f"weights {str(weights)[:8]}" for weights in firsts["weights_hash"]],

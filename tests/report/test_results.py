@@ -51,7 +51,8 @@ def test_means_and_deviations_follow_from_the_rows(at, said, tables_of):
     assert accuracy.deviation == pytest.approx(100 * np.std([r.mean() for r in right], ddof=1))
     assert group.mean == pytest.approx(100 * np.mean(worst))
     assert (accuracy.seeds, accuracy.samples, accuracy.reported) == (3, 240, None)
-    assert said(table, accuracy) == "a subset: at most 240 samples of a domain"
+    earlier = "computed with earlier defaults: reduction sum, now mean"
+    assert said(table, accuracy) == f"a subset: at most 240 samples of a domain; {earlier}"
 
 
 def test_rows_on_fewer_seeds_than_others_are_named_below_every_table(tmp_path, plan, tables_of, write_plan):
