@@ -21,7 +21,7 @@ from dualtta.probe import Memory, Probe
 from dualtta.protocols import Protocol, Situation
 
 EMA = "ema"  # the moving average of the entropy at the climbed weights
-LOW = "low"  # whether it is below the threshold
+FLOOR = "floor"  # the threshold of recovery, in nats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class SAR(Method):
             return memory
         mean = torch.where(selection.plus, probe.entropy, 0.0).sum() / selection.sizes[0]
         ema = 0.9 * memory[EMA] + 0.1 * mean if EMA in memory else mean
-        return {**memory, EMA: ema, LOW: ema < self.recovery_share * probe.max_entropy}
+        return {**memory, EMA: ema, FLOOR: torch.full_like(ema, self.recovery_share * probe.max_entropy)}
 
     def should_reset(self, memory: Memory) -> bool:
-        return LOW in memory and bool(memory[LOW])
+        return EMA in memory and bool(memory[EMA] < memory[FLOOR])
