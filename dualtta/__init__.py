@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dualtta.adapter import Adapter, CollapseWarning
     from dualtta.fisher import Fisher, estimate_fisher
+    from dualtta.guard import Guard
     from dualtta.hyperparameters import one_of, within
     from dualtta.method import Appearance, Method, Reduction, Selection, Step, entropy_objective
     from dualtta.methods import METHODS
@@ -37,6 +38,7 @@ _HOMES = {
     "Drop": "probe",
     "FeatureView": "views",
     "Fisher": "fisher",
+    "Guard": "guard",
     "InputView": "views",
     "METHODS": "methods",
     "Memory": "probe",
@@ -75,6 +77,7 @@ __all__ = [
     "Drop",
     "FeatureView",
     "Fisher",
+    "Guard",
     "InputView",
     "Memory",
     "Method",

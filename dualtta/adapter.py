@@ -232,7 +232,7 @@ class Adapter:
             "weights": self.weights.values(),
             "momentum": self._optimizer.velocity,
             "buffers": self.weights.buffers.changed(),
-            "memory": self.memory,
+            "memory": self._memory_to_save(),
             "random": {"state": self._generator.get_state()},
         }
         counts = [self.steps, self.skips, self.recoveries, self.warned, self.alarmed, self._share]
@@ -245,9 +245,19 @@ class Adapter:
         device = next(iter(self.weights.masters.values())).device if self.weights.masters else torch.device("cpu")
         self._restore(groups["weights"], {name: value.to(device) for name, value in groups["momentum"].items()})
         self.weights.buffers.assign(groups["buffers"])
-        self.memory = {name: value.to(device) if value.ndim else value for name, value in groups["memory"].items()}
+        self._take_memory({name: value.to(device) if value.ndim else value for name, value in groups["memory"].items()})
         self._generator.set_state(groups["random"]["state"])
         self.steps, self.skips, self.recoveries, self.warned, self.alarmed, self._share = counts
+
+    def _memory_to_save(self) -> Memory:
+        return self.memory
+
+    def _take_memory(self, memory: Memory) -> None:
+        self.memory = memory
+
+    def report(self) -> dict[str, Any]:
+        """What happened since the start or the last reset."""
+        return {"steps": self.steps, "skips": self.skips, "recoveries": self.recoveries, "collapsing": self.alarmed}
 
     def _made(self) -> dict[str, Any]:
         """How the adapter was made, as far as its state depends on it."""

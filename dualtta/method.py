@@ -141,6 +141,7 @@ class Method(ABC):
     # hyper-parameters by the names under which records and saved states hold them; `adapt` understands both names
     aliases: ClassVar[Mapping[str, str]] = {"spare": "frozen_top"}
 
+    guarded: ClassVar[bool] = False  # whether `adapt` puts it under a guard by default
     statistics: ClassVar[Statistics] = "batch"  # what BatchNorm normalises by
     needs: ClassVar[Literal["selected", "batch"]] = "selected"  # the samples whose gradient the objective needs
     per_sample: ClassVar[bool] = False  # `select` treats each sample on its own: SAM may evaluate a part of the batch alone
@@ -221,3 +222,4 @@ class Step:
     forwards: int  # samples forwarded, views included; a view that starts at its layer counts as a whole one
     backwards: int  # samples in the backward passes
     draws: dict[str, Draws]  # of the views; `step(x, draws=...)` replays them
+    guard: str = ""  # of a guarded adapter: trial, learning, paused, statistics (they changed) or rollback

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from dualtta.model.parameters import Weights
 from dualtta.probe import Probe
+from dualtta.trust_region import TrustRegion
 
 if TYPE_CHECKING:
     from dualtta.method import Selection
@@ -148,6 +149,11 @@ class Snapshot:
         self._values = optimizer.weights.values()
         self._velocity: dict[str, Tensor] = {}
 
+    @property
+    def values(self) -> dict[str, Tensor]:
+        """The weights that were copied."""
+        return self._values
+
     def take(self) -> None:
         velocity = self._optimizer.velocity
         if self._velocity.keys() != velocity.keys():
@@ -176,6 +182,7 @@ class Updater:
 
     def __init__(self, rule: "Update", optimizer: SGD) -> None:
         self.rule, self._optimizer, self._snapshot = rule, optimizer, Snapshot(optimizer)
+        self.region: TrustRegion | None = None  # None: steps of any length
 
     def take(
         self, evaluation: Evaluation, reevaluate: Reevaluate, net: "Net", *, speculative: bool
@@ -198,14 +205,21 @@ class Updater:
                 self._optimizer.check_finite(total)
                 if used.selection.empty():
                     self._snapshot.restore()
-                elif used is not evaluation:
-                    backwards += used.probe.graphed
+                else:
+                    backwards += used.probe.graphed if used is not evaluation else 0
+                    self._shorten(probe)
             except BaseException as error:
                 self._snapshot.restore()
                 if not isinstance(error, NonFinite):
                     raise
                 return evaluation, Outcome(skipped=True, backwards=backwards)
         return used, Outcome(updated=not used.selection.empty(), backwards=backwards)
+
+    def _shorten(self, probe: Probe) -> None:
+        optimizer, before = self._optimizer, self._snapshot.values
+        if self.region and not self.region.shorten(probe, optimizer.weights, before, optimizer.publish):
+            raise NonFinite("no step of any length keeps to the trust region")
+        optimizer.check_finite()
 
 
 class Update(ABC):

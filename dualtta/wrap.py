@@ -4,6 +4,7 @@ import copy as copying
 import fnmatch
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from inspect import signature
 from numbers import Integral, Real
 from pathlib import Path
@@ -15,6 +16,8 @@ from torch.nn.parameter import is_lazy
 
 from dualtta.adapter import Adapter
 from dualtta.fisher import PREFIX, Fisher
+from dualtta.guard import Guard
+from dualtta.guarded import GuardedAdapter
 from dualtta.method import Method
 from dualtta.methods import make_method
 from dualtta.model.batchnorm import Statistics
@@ -42,6 +45,8 @@ def adapt(
     copy: bool = True,
     seed: int = 0,
     speed: str | Speed = "safe",
+    guard: bool | Guard | None = None,
+    budget: float | None = None,
     **hyperparameters: Any,
 ) -> Adapter:
     """Wrap a classifier so that it adapts to the data it predicts, without labels.
@@ -62,6 +67,9 @@ def adapt(
             compiled parts are replaced by the modules they were compiled from.
         seed: of the adapter's own random numbers; global generators are not used.
         speed: "naive", "safe" (savings that change no result), on a GPU "compiled" or "fast" (bfloat16 too), or a `Speed`.
+        guard: whether a guard holds the adapted model against its source, or its settings; None: the method's, which is yes for
+            the default method.
+        budget: of a guard: the largest cost in plain forward passes a sample, averaged over the stream.
 
     >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 10))
     >>> adapter = adapt(net, "tent", lr=1e-3)
@@ -86,9 +94,26 @@ def adapt(
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(name in names)
         weights = Weights(model, names)
-        return Adapter(
-            net, chosen, weights, lr or chosen.rates[layer_norm_only(model)], momentum, _importances(fisher, weights), int(seed)
-        )
+        rate = lr or chosen.rates[layer_norm_only(model)]
+        made = net, chosen, weights, rate, momentum, _importances(fisher, weights), int(seed)
+        held = _guard(guard, budget, chosen)
+        if held is None:
+            return Adapter(*made)
+        guarded = GuardedAdapter(*made)
+        guarded.set_guard(held, choose_statistics=by_source)
+        return guarded
+
+
+def _guard(guard: bool | Guard | None, budget: float | None, method: Method) -> Guard | None:
+    """The guard's settings; None: no guard."""
+    if guard is not None and not isinstance(guard, bool | Guard):
+        raise ValueError(f"guard must be True, False or a Guard, not {guard!r}")
+    if guard is False or (guard is None and not method.guarded):
+        if budget is not None:
+            raise ValueError("budget= is a setting of the guard: guard=True puts this method under one")
+        return None
+    found = guard if isinstance(guard, Guard) else Guard()
+    return found if budget is None else replace(found, budget=budget)
 
 
 COMPILED = "_orig_mod"  # the name of the model in the module that torch.compile makes

@@ -23,11 +23,14 @@ streams
 views
 model
 probe
+trust_region
 optim
 method
 fisher
 methods
 adapter
+guard
+guarded
 wrap
 zoo testing
 train

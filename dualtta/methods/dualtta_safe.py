@@ -36,10 +36,11 @@ class DualTTASafe(Method):
     published: ClassVar[str] = "2026-06"
     appearance: ClassVar[Appearance | None] = Appearance("#1b2a8f", "o", "--", "oo", "circle-open")
 
+    guarded: ClassVar[bool] = True
     # 0.3 of the batch's statistics, 0.7 of the source's: a batch is a noisy estimate, and the source's still hold in part
     statistics: ClassVar[Statistics] = 0.3
     # ten times the paper's rate for LayerNorm nets: their loss is a mean, whose steps are small
-    rates: ClassVar[tuple[float, float]] = (5e-4, 1e-3)
+    rates: ClassVar[tuple[float, float]] = (5e-3, 1e-2)
     kept_on_reset: ClassVar[tuple[str, ...]] = (RECENT, USUAL, SEEN)
     # settings of saved states that were always at these values: switches of `studies/dual_variant.py` and of DualTTA
     retired: ClassVar[Mapping[str, Any]] = {

@@ -47,6 +47,7 @@ class Net:
         self.forwarded = 0  # samples
         self._read = read
         self._batch_norm = BatchNormStatistics(self.batch_norms, statistics)
+        self._others: dict[Statistics, tuple[BatchNormStatistics, dict[torch.Size, Shortcuts], dict[torch.Size, int]]] = {}
         self._layouts: dict[tuple[str, torch.Size], tuple[int, int]] = {}
         self._copies_input = True  # until a pass shows that the model does not write into its input
         self._input_checked = False
@@ -135,6 +136,20 @@ class Net:
             return forward(*inputs)
         result: Tensor = checkpoint(forward, *inputs, use_reentrant=False, preserve_rng_state=False)
         return result
+
+    def use_statistics(self, statistics: Statistics, scale: float = 1.0) -> None:
+        """Normalise BatchNorm by these statistics from now on, with the share of a blend times `scale`."""
+        if statistics != self.statistics:
+            self._others[self.statistics] = self._batch_norm, self.exact, self.examined_on  # shortcuts hold for one choice only
+            known = self._others.get(statistics)
+            self._batch_norm, self.exact, self.examined_on = known or (
+                BatchNormStatistics(self.batch_norms, statistics),
+                {},
+                {},
+            )
+            self.statistics = statistics
+        for blend in self._batch_norm.blends:
+            blend.share = float(statistics) * scale
 
     def coupled(self, single: bool = False) -> bool:
         """Whether BatchNorm makes the samples of a batch influence each other."""

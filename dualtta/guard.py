@@ -1,0 +1,176 @@
+"""The guard's decisions: whether an adapted model is at least as good as its source, from unlabelled evidence.
+
+`GuardedAdapter` in `dualtta.guarded` forwards batches through the source model, the control, and acts on these decisions. Here
+are the settings, what is remembered of a stream, and the statistics of evidence. They are functions of predictions alone.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+
+from torch import Tensor
+
+from dualtta.probe import LOWEST, divergence, widen
+from dualtta.trust_region import FULL
+
+TRIAL, LEARNING, PAUSED = 0.0, 1.0, 2.0  # modes
+MODES = {TRIAL: "trial", LEARNING: "learning", PAUSED: "paused"}
+KEEP = 0.7  # of the evidence, from check to check
+LIMIT = 5.0  # nats of evidence that one sample may give
+LONGEST = 2.0**20  # samples of a pause
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Settings of the guard. None depends on the model: they are samples, nats, and errors of a test.
+
+    step: the trust region: a step on 64 samples may change the predictions by this mean KL divergence.
+    trial: samples that the model learns from before it is judged; the control predicts meanwhile.
+    pause: samples without learning after a trial that shows no benefit; four times as many after each further one.
+    every: batches from check to check; half as many in a trial.
+    drop: nats that a gain of 1 in the probability drop under patch shuffle counts for.
+    benefit: standard errors above zero at which a trial is passed: 5 % by chance.
+    harm: standard errors below zero at which learning ends: 1 % by chance at each check.
+    gain: nats of information by which blended BatchNorm statistics must exceed the source's.
+    sure: the least share of the source's self-similarity that predictions by blended statistics must keep.
+    budget: the largest cost in plain forward passes a sample, averaged over the stream; a backward counts two. None: no limit.
+    """
+
+    step: float = 0.01
+    trial: int = 1024
+    pause: int = 1024
+    every: int = 4
+    drop: float = 5.0
+    benefit: float = 1.64
+    harm: float = 2.33
+    gain: float = 0.2
+    sure: float = 0.75
+    budget: float | None = None
+
+    def __post_init__(self) -> None:
+        for spec in fields(self):
+            value, whole = getattr(self, spec.name), spec.name in ("trial", "pause", "every")
+            if spec.name == "budget" and value is None:
+                continue
+            least = 1 if whole or spec.name == "budget" else 0
+            number = isinstance(value, int) or (isinstance(value, float) and not whole)
+            if isinstance(value, bool) or not number or not math.isfinite(value) or value < least:
+                kind = "a whole number" if whole else "a number"
+                raise ValueError(f"Guard: {spec.name} must be {kind} of at least {least}, not {value!r}")
+
+
+@dataclass
+class Watch:
+    """What the guard remembers of a stream: numbers, in saved states under their names."""
+
+    mode: float = TRIAL
+    since: float = 0.0  # samples in this mode
+    pause: float = 0.0  # samples that the last pause was meant to last
+    batches: float = 0.0
+    seen: float = 0.0  # samples
+    spent: float = 0.0  # plain forwards
+    moved: float = 0.0  # updates since the source
+    evidence: float = 0.0  # sum over checked samples, and its variance
+    variance: float = 0.0
+    usual: float = 0.0  # moving average and variance of a batch's mean entropy
+    spread: float = 0.0
+    blended: float = 0.0  # 1 where the blend of statistics is in force
+    compared: float = 0.0  # samples on which statistics were compared
+    source_self: float = 0.0  # moving averages of <p_i, p_i> and <p_i, p_j>, by the source's statistics and by the blend
+    source_cross: float = 0.0
+    blend_self: float = 0.0
+    blend_cross: float = 0.0
+    scale: float = 1.0  # of the trust region
+    checks: float = 0.0
+    trials: float = 1.0
+    passed: float = 0.0  # trials that showed a benefit
+    harms: float = 0.0  # times that learning was ended by evidence of harm
+    switches: float = 0.0  # of the statistics
+
+    def enter(self, mode: float) -> None:
+        self.mode, self.since, self.evidence, self.variance = mode, 0.0, 0.0, 0.0
+        self.trials += mode == TRIAL
+
+    def numbers(self) -> dict[str, float]:
+        return asdict(self)
+
+    @classmethod
+    def of(cls, numbers: Mapping[str, float]) -> "Watch":
+        return cls(**{spec.name: float(numbers[spec.name]) for spec in fields(cls) if spec.name in numbers})
+
+    def compare(self, source: Tensor, blend: Tensor, guard: Guard) -> bool:
+        """Whether statistics should change, given one batch's logits (B, C) by the source's statistics and by the blend.
+
+        Information is Renyi's of order two, log mean <p_i, p_i> - log mean <p_i, p_j>: how much more similar predictions are to
+        themselves than to those of other samples. Diffuse predictions have little of it, and so have collapsed ones.
+        """
+        size = len(source)
+        self.compared += size
+        rate = max(size / self.compared, min(1.0, size / (2 * FULL)))
+        for name, logits in (("source", source), ("blend", blend)):
+            for part, value in zip(("self", "cross"), similarities(logits), strict=True):
+                key = f"{name}_{part}"
+                setattr(self, key, (1 - rate) * getattr(self, key) + rate * value)
+        if self.compared < FULL:
+            return False
+        source_information = math.log(self.source_self / self.source_cross)
+        gained = math.log(self.blend_self / self.blend_cross) - source_information
+        enough = guard.gain * (0.75 if self.blended else 1.0)  # so that noise does not switch back and forth
+        better = gained > enough and self.blend_self > guard.sure * self.source_self
+        return better != bool(self.blended)
+
+    def add(self, each: Tensor) -> None:
+        """Add the evidence of each sample of a batch (B,)."""
+        each = each.double().nan_to_num(-LIMIT, LIMIT, -LIMIT).clamp(-LIMIT, LIMIT)
+        self.evidence = KEEP * self.evidence + each.sum().item()
+        self.variance = KEEP**2 * self.variance + (each - each.mean()).square().sum().item() + 1e-12
+
+    def verdict(self, guard: Guard) -> str:
+        """ "harm", "benefit", "none" (a trial is over and showed neither), or "" where it goes on."""
+        errors = self.evidence / math.sqrt(self.variance)
+        if errors < -guard.harm:
+            return "harm"
+        if self.mode != TRIAL or self.since < guard.trial:
+            return ""
+        return "benefit" if errors > guard.benefit else "none"
+
+    def surprised(self, logits: Tensor) -> bool:
+        """Whether the mean entropy of a batch's predictions is far from that of recent batches."""
+        value = entropies(widen(logits).log_softmax(1)).mean().item()
+        first, gap = not self.usual, value - self.usual
+        far = not first and gap * gap > 9 * self.spread + (0.1 * self.usual) ** 2
+        self.usual += gap if first else 0.2 * gap
+        self.spread = 0.0 if first else 0.8 * (self.spread + 0.2 * gap * gap)
+        return far
+
+
+def evidence(control: Tensor, adapted: Tensor) -> Tensor:
+    """H(p_c) - H(p_a) - KL(p_c || p_a) (B,), of logits on a batch that was not learned from yet.
+
+    The entropy must fall by more than the predictions move. Steps that fit their own batch alone move them for nothing.
+    """
+    log_c, log_a = (widen(logits).log_softmax(1) for logits in (control, adapted))
+    return entropies(log_c) - entropies(log_a) - divergence(log_c, log_a)
+
+
+def shuffle_drops(logits: Tensor, altered: Tensor) -> Tensor:
+    """p_k(x) - p_k(altered x) (B,), with k the class predicted for x."""
+    confidence, k = widen(logits).softmax(1).max(1)
+    return confidence - widen(altered).softmax(1).gather(1, k[:, None]).squeeze(1)
+
+
+def entropies(log_p: Tensor) -> Tensor:
+    return -(log_p.exp() * log_p.clamp_min(LOWEST)).sum(1)
+
+
+def similarities(logits: Tensor) -> tuple[float, float]:
+    """The means of <p_i, p_i>, and of <p_i, p_j> over pairs of different samples.
+
+    >>> import torch
+    >>> similarities(1e3 * torch.eye(2))[0]
+    1.0
+    """
+    p = widen(logits).double().softmax(1)
+    own = p.square().sum()
+    cross = (p.sum(0).square().sum() - own) / (len(p) * (len(p) - 1))
+    return max(own.item() / len(p), 1e-12), max(cross.item(), 1e-12)

@@ -1,0 +1,205 @@
+"""An adapter under a guard: it may learn only where learning shows a benefit, and returns to the source where it harms.
+
+A share of the batches is also forwarded through the source model, the control. Three decisions follow:
+
+1. Statistics. BatchNorm goes by the source's until a blend with the batch's gives more informative predictions.
+2. Learning. The model learns in a trial, during which the control predicts. Where the trial shows a benefit, the adapted model
+   predicts from then on. Else it returns to the source and learning pauses. Later checks may end it as well.
+3. Steps. Each keeps to a trust region on predictions.
+
+The evidence is in `dualtta.guard`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dualtta.adapter import Adapter
+from dualtta.guard import LEARNING, LONGEST, MODES, PAUSED, TRIAL, Guard, Watch, evidence, shuffle_drops
+from dualtta.method import Step
+from dualtta.model.batchnorm import Statistics
+from dualtta.probe import FiniteCheck, Memory
+from dualtta.trust_region import FULL, TrustRegion
+from dualtta.views.default import PatchShuffle
+
+PREFIX = "guard."  # of the guard's numbers in saved states
+
+
+class GuardedAdapter(Adapter):
+    """Made by `adapt`."""
+
+    guard = Guard()
+    blend: Statistics | None = None  # the method's BatchNorm statistics, where the guard may choose; None: it may not
+    watch = Watch()
+    _view = PatchShuffle()
+
+    def set_guard(self, guard: Guard, *, choose_statistics: bool) -> None:
+        """Begin under this guard."""
+        self.guard = guard
+        self.blend = self.net.statistics if choose_statistics and self.net.coupled() else None
+        if self._updater:
+            self._updater.region = TrustRegion(guard.step)
+        self._begin()
+
+    def _begin(self) -> None:
+        super()._begin()
+        self.watch = Watch()
+
+    def step(self, x: Tensor, **options: Any) -> Step:
+        """Predict x (B, ...), then adapt on it where the guard lets the model learn."""
+        finite, watch, guard = FiniteCheck(x), self.watch, self.guard
+        before, size = self.net.forwarded, len(x)
+        with torch.inference_mode(False), torch.no_grad():
+            finite.check()
+            x = x.clone() if x.is_inference() else x
+            self._set_statistics(size)
+            affordable = guard.budget is None or watch.spent <= guard.budget * watch.seen
+            every = max(1, guard.every // 2) if watch.mode == TRIAL else guard.every
+            due = affordable and watch.batches % every == 0
+            control, event = self._check(x) if due else (None, "")
+            watch.batches, watch.seen, watch.since = watch.batches + 1, watch.seen + size, watch.since + size
+            if watch.mode == PAUSED and watch.since > watch.pause:
+                watch.enter(TRIAL)
+            if self._updater and affordable and watch.mode != PAUSED:
+                if watch.mode == TRIAL and control is None and watch.moved:
+                    control = self._control(x)
+                step = self._learning_step(x, options)
+                if watch.mode == TRIAL and control is not None:
+                    step = replace(step, logits=control)
+            else:
+                step = self._standing_step(x, control)
+            if watch.surprised(step.logits) and affordable and control is None:
+                control, event = self._check(x)
+                step = replace(step, logits=control) if event else step
+        forwards = self.net.forwarded - before
+        watch.spent += forwards + 2 * step.backwards
+        recovered = step.recovered or event == "rollback"
+        return replace(step, forwards=forwards, guard=event or MODES[watch.mode], recovered=recovered)
+
+    def predict(self, x: Tensor) -> Tensor:
+        self._set_statistics(len(x))
+        return super().predict(x) if self.watch.mode == LEARNING else self._predicted_at_source(x)
+
+    @property
+    def wiring(self) -> dict[str, Any]:
+        return {**super().wiring, **({} if self.blend is None else {"statistics": self.blend})}
+
+    def report(self) -> dict[str, Any]:
+        """What happened since the start or the last reset."""
+        watch = self.watch
+        counts = {name: int(getattr(watch, name)) for name in ("checks", "trials", "passed", "harms", "switches")}
+        statistics = self.net.statistics if self.net.batch_norms else None
+        return {
+            **super().report(),
+            "guard": MODES[watch.mode],
+            "statistics": statistics,
+            "samples": int(watch.seen),
+            "forwards_per_sample": watch.spent / max(1.0, watch.seen),
+            **counts,
+        }
+
+    def _check(self, x: Tensor) -> tuple[Tensor, str]:
+        """The control's logits on this batch, and what was decided: "", "statistics" or "rollback"."""
+        watch, guard = self.watch, self.guard
+        watch.checks += 1
+        control = self._control(x)
+        if self.blend is not None and len(x) > 1:
+            other = self._control_by_other_statistics(x)
+            source, blend = (other, control) if watch.blended else (control, other)
+            if watch.compare(source, blend, guard):
+                watch.blended, watch.switches = 1.0 - watch.blended, watch.switches + 1
+                self._set_statistics(len(x))
+                self._to_source(TRIAL)
+                return other, "statistics"
+        if watch.moved:
+            watch.add(self._evidence(x, control))
+            verdict = watch.verdict(guard)
+        else:
+            verdict = "none" if watch.mode == TRIAL and watch.since >= guard.trial else ""  # no sample was selected
+        if verdict == "benefit":
+            watch.enter(LEARNING)
+            watch.pause, watch.passed = 0.0, watch.passed + 1
+        elif verdict:
+            watch.harms += verdict == "harm" and watch.mode == LEARNING
+            watch.pause = min(4 * watch.pause, LONGEST) if watch.pause else float(guard.pause)
+            self._to_source(PAUSED)
+            return control, "rollback"
+        return control, ""
+
+    def _evidence(self, x: Tensor, control: Tensor) -> Tensor:
+        """The evidence of each sample (B,); with images, also the gain in the drop under patch shuffle over the control's."""
+        adapted = self._forward(x)
+        each = evidence(control, adapted)
+        if x.ndim == 4:
+            altered = self._view.transform(x, tuple(d.to(x.device) for d in self._view.draw(x, self._generator)))
+            gained = shuffle_drops(adapted, self._forward(altered)) - shuffle_drops(control, self._control(altered))
+            each = each + self.guard.drop * gained
+        return each
+
+    def _set_statistics(self, size: int) -> None:
+        """The statistics in force; of a blend, a share in proportion to the batch up to FULL samples."""
+        if self.blend is not None:
+            self.net.use_statistics(self.blend if self.watch.blended else "source", min(1.0, size / FULL))
+
+    def _control_by_other_statistics(self, x: Tensor) -> Tensor:
+        self.watch.blended = 1.0 - self.watch.blended
+        self._set_statistics(len(x))
+        logits = self._control(x)
+        self.watch.blended = 1.0 - self.watch.blended
+        self._set_statistics(len(x))
+        return logits
+
+    def _control(self, x: Tensor) -> Tensor:
+        """Logits of the source weights, by the statistics in force."""
+        if not self.watch.moved:
+            return self._forward(x)
+        with self.weights.at_source():
+            return self._forward(x)
+
+    def _predicted_at_source(self, x: Tensor) -> Tensor:
+        if not self.watch.moved:
+            return super().predict(x)
+        with self.weights.at_source():
+            return super().predict(x)
+
+    def _forward(self, x: Tensor) -> Tensor:
+        return self._owned(self.net(x, single=len(x) == 1))
+
+    def _to_source(self, mode: float) -> None:
+        self._restore(self.weights.source, {})
+        self.memory = {**self._first_memory}
+        self.watch.moved = 0.0
+        self.watch.enter(mode)
+
+    def _learning_step(self, x: Tensor, options: Mapping[str, Any]) -> Step:
+        region = self._updater.region if self._updater else None
+        assert region is not None, "set_guard gives the updater its trust region"
+        region.scale = self.watch.scale
+        step = super().step(x, **options)
+        self.watch.scale = region.scale
+        self.watch.moved += step.updated
+        return step
+
+    def _standing_step(self, x: Tensor, logits: Tensor | None) -> Step:
+        """A prediction without a step."""
+        self.steps += 1
+        logits = self._forward(x) if logits is None else logits
+        zeros, nobody = torch.zeros(len(x), device=x.device), torch.zeros(len(x), dtype=torch.bool, device=x.device)
+        drops = {name: zeros + torch.nan for name in ("alter", "preserve")}
+        done = {"updated": False, "skipped": False, "recovered": False, "collapsing": False}
+        return Step(logits, nobody, nobody.clone(), zeros, drops, zeros.sum(), **done, forwards=0, backwards=0, draws={})
+
+    def _made(self) -> dict[str, Any]:
+        return {**super()._made(), "guard": asdict(self.guard)}
+
+    def _memory_to_save(self) -> Memory:
+        numbers = {PREFIX + name: torch.tensor(value, dtype=torch.float64) for name, value in self.watch.numbers().items()}
+        return {**super()._memory_to_save(), **numbers}
+
+    def _take_memory(self, memory: Memory) -> None:
+        own = {name.removeprefix(PREFIX): float(value) for name, value in memory.items() if name.startswith(PREFIX)}
+        super()._take_memory({name: value for name, value in memory.items() if not name.startswith(PREFIX)})
+        self.watch = Watch.of(own)

@@ -1,0 +1,46 @@
+"""A trust region on predictions: a step may change what the model says by so much and no more, on any model."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dualtta.model.parameters import Weights
+from dualtta.probe import Probe
+
+FULL = 64  # samples; a smaller batch says less about the stream, and its bound is proportionally smaller
+TRIES = 6  # lengths of one step
+
+
+@dataclass
+class TrustRegion:
+    """Shortens a step until the mean KL divergence of the batch's predictions, before and after it, is at most `bound` nats.
+
+    The rate of a step is then set by what it does to the predictions, whatever the model and the learning rate: the learning
+    rate is a ceiling. `scale` is the share of the full step at which the search begins; it follows the steps that were taken.
+    """
+
+    bound: float
+    scale: float = 1.0
+    divergence: float = 0.0  # of the last step
+    tries: int = 0  # forwards for it
+
+    def shorten(self, probe: Probe, weights: Weights, before: Mapping[str, Tensor], publish: Callable[[], None]) -> bool:
+        """Move the weights back towards `before`; False where no step of `TRIES` lengths keeps to the bound."""
+        masters = list(weights.masters.values())
+        full, origin = [master.detach().clone() for master in masters], [before[name] for name in weights.masters]
+        scale, bound = self.scale, self.bound * min(1.0, len(probe.entropy) / FULL)
+        for self.tries in range(1, TRIES + 1):
+            torch._foreach_copy_(masters, torch._foreach_lerp(origin, full, scale))
+            publish()
+            found = probe.divergence().item()
+            self.divergence = found if math.isfinite(found) and found >= 0 else math.inf if found != 0 else 0.0
+            ratio = math.sqrt(bound / max(self.divergence, 1e-12))  # the divergence grows with the square of the step
+            if self.divergence <= bound:
+                self.scale = min(1.0, scale * min(2.0, 0.9 * ratio))
+                return True
+            scale *= max(0.1, 0.9 * ratio)
+        self.scale = scale
+        return False
