@@ -99,12 +99,14 @@ class Setup:
             choices = dict(self.source.choices)
             domains = choices.pop("domains", None)
             return {"dataset": self.source.dataset, "choices": choices, "domains": domains, "samples": samples}
-        if self.dataset == IMAGENET_C:
-            return {"dataset": "imagenet", "choices": {}, "domains": None, "samples": samples}
+        if self.dataset in CLEAN_DATA:
+            return {"dataset": CLEAN_DATA[self.dataset], "choices": {}, "domains": None, "samples": samples}
         return None
 
 
-IMAGENET_C, CIFAR10_C = "imagenet_c", "cifar10_c"
+IMAGENET_C, CIFAR10_C, IMAGENET_STRESS = "imagenet_c", "cifar10_c", "imagenet_stress"
+# clean images for a Fisher importance, of datasets whose models are not trained here
+CLEAN_DATA = {IMAGENET_C: "imagenet", IMAGENET_STRESS: "imagenet"}
 
 
 @cache

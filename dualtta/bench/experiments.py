@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from dualtta.bench.benchmarks import Options, Setup, cifar, imagenet
 from dualtta.bench.cell import Cell
 from dualtta.bench.run import Plan
+from dualtta.bench.safety import safety
 from dualtta.methods import METHODS
 from dualtta.plugins import Registry
 from dualtta.protocols import DEFAULT_METHOD
@@ -127,6 +128,7 @@ EXPERIMENTS: Registry[Callable[[Options], Plan]] = Registry(
         "cifar10-c": cifar10_c,
         "cifar10-wild": cifar10_wild,
         "long": long,
+        "safety": safety,
     },
 )
 

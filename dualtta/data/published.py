@@ -25,6 +25,8 @@ CORRUPTIONS = (
 )
 KINDS = ("noise", "blur", "weather", "digital")  # the folders (and archives) that ImageNet-C comes in
 SEVERITIES = (1, 2, 3, 4, 5)
+CLEAN = "clean"  # the domain of uncorrupted images
+STRESS = ("imagenet_stress", "cifar10_stress", "digits_stress", "folder_stress")  # datasets that have it, for tests of harm
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from dualtta.data.datasets.colored_mnist import ColoredMnist
 from dualtta.data.datasets.digits import ColoredDigits, Digits, digits_c
 from dualtta.data.datasets.folders import Folder, OfficeHome, Pacs
 from dualtta.data.datasets.imagenet import ImageNet, imagenet_c
+from dualtta.data.datasets.stress import cifar10_stress, digits_stress, folder_stress, imagenet_stress
 from dualtta.data.datasets.waterbirds import Waterbirds
 from dualtta.plugins import Registry, nearest
 
@@ -30,6 +31,10 @@ DATASETS: Registry[Callable[..., Dataset]] = Registry(
         "digits_c": digits_c,
         "colored_digits": ColoredDigits,
         "folder": Folder,
+        "imagenet_stress": imagenet_stress,
+        "cifar10_stress": cifar10_stress,
+        "digits_stress": digits_stress,
+        "folder_stress": folder_stress,
     },
 )
 

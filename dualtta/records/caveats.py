@@ -2,7 +2,7 @@
 
 from dualtta.records.reading import Record
 
-STREAM = ("name", "domains", "limit", "batch_size", "repeats")  # of a scenario; any other setting is a caveat
+STREAM = ("name", "domains", "limit", "batch_size", "repeats", "before")  # of a scenario; any other setting is a caveat
 COLLAPSED = "predictions collapsed onto few classes"
 ROUNDED = "stored to"  # how the caveat of a compacted record begins
 
