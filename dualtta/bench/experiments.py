@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable, Generator
 
 from dualtta.bench.benchmarks import Options, Setup, cifar, imagenet
+from dualtta.bench.ccc import ccc
 from dualtta.bench.cell import Cell
 from dualtta.bench.run import Plan
 from dualtta.bench.safety import safety
@@ -129,6 +130,7 @@ EXPERIMENTS: Registry[Callable[[Options], Plan]] = Registry(
         "cifar10-wild": cifar10_wild,
         "long": long,
         "safety": safety,
+        "ccc": ccc,
     },
 )
 

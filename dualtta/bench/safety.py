@@ -1,15 +1,14 @@
 """The experiment `safety`: streams on which adaptation may do harm, for any model. `dualtta.report.safety` judges them."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from dualtta.bench.benchmarks import IMAGENET_STRESS, Options, Setup
+from dualtta.bench.benchmarks import Options, any_model
 from dualtta.bench.cell import Cell
-from dualtta.data.published import CIFAR10, CLEAN, CORRUPTIONS
+from dualtta.data.published import CLEAN, CORRUPTIONS
 from dualtta.methods import METHODS
 from dualtta.protocols import DEFAULT_METHOD
-from dualtta.train import make_source
 
 LIMIT = 1000  # images of a stream, unless --limit says otherwise
 ADVERSE = 2  # times as many adversarial samples come before the clean images that are judged
@@ -37,9 +36,8 @@ def safety(options: Options) -> list[Cell]:
     Command: dualtta run safety --backbone torchvision:mobilenet_v3_small --weights FILE --root DATA --out results/safety
     """
     small = dataclasses.replace(options, limit=None, repeats=1)
-    wanted = options.datasets or (IMAGENET_STRESS,)
     cells: list[Cell] = []
-    for setup in (SETUPS[name](options) for name in wanted if name in SETUPS):
+    for setup in any_model("stress", options):
         for scenario, stream in streams(options.limit or LIMIT, options.batch_size, options.repeats):
             on = dataclasses.replace(setup, scenario=scenario, stream=stream)
             at = dataclasses.replace(small, batch_size=stream.get("batch_size", options.batch_size))
@@ -77,39 +75,3 @@ def adverse(limit: int, batch_size: int) -> list[Mapping[str, Any]]:
         *({"name": "mild", "domains": [kind], **each} for kind in ("constant", "noise", "extreme")),
         {"name": "alternating", "domains": list(ALTERNATING), "switch": batch_size, "limit": limit},
     ]
-
-
-def on_imagenet(options: Options) -> Setup:
-    """Any model of ImageNet's 1,000 classes."""
-    return Setup(IMAGENET_STRESS, 1000, options.backbone or "resnet50", {}, {}, None, options.weights)
-
-
-def on_a_folder(options: Options) -> Setup:
-    """A model of one's own, whose classes are the folder's."""
-    if options.backbone is None or options.weights == "pretrained":
-        raise ValueError("folder_stress needs your model: name it with --backbone, and its file with --weights")
-    return Setup("folder_stress", 2, options.backbone, {}, {}, None, options.weights)
-
-
-def on_cifar(options: Options) -> Setup:
-    return trained_here("cifar10_stress", "cifar10", len(CIFAR10.classes), "resnet26_gn", options)
-
-
-def on_digits(options: Options) -> Setup:
-    return trained_here("digits_stress", "digits", 10, "resnet_tiny", options)
-
-
-def trained_here(name: str, dataset: str, classes: int, model: str, options: Options) -> Setup:
-    """A net that is trained on the dataset, unless --weights names a file."""
-    model = options.backbone or model
-    if options.weights != "pretrained":
-        return Setup(name, classes, model, {}, {}, None, options.weights)
-    return Setup(name, classes, model, {}, {}, make_source(dataset, model, choices={"split": "train"}, **options.recipe))
-
-
-SETUPS: dict[str, Callable[[Options], Setup]] = {
-    IMAGENET_STRESS: on_imagenet,
-    "folder_stress": on_a_folder,
-    "cifar10_stress": on_cifar,
-    "digits_stress": on_digits,
-}

@@ -23,6 +23,9 @@ DATASET_FOLDERS = {
     "imagenet_stress": ("imagenet-val", "ImageNet", "ILSVRC2012", "imagenet"),
     "cifar10_stress": ("cifar10",),
     "folder_stress": ("folder",),
+    "imagenet_ccc": ("imagenet-val", "ImageNet", "ILSVRC2012", "imagenet"),
+    "cifar10_ccc": ("cifar10",),
+    "folder_ccc": ("folder",),
 }
 
 

@@ -24,6 +24,7 @@ def run(
     batch_size: int = 64,
     backbone: str | None = None,
     weights: str = "pretrained",
+    calibration: str | None = None,
     models: Path | None = None,
     recipe: list[str] = [],  # noqa: B006 (read only)
     speed: str = "safe",
@@ -48,6 +49,7 @@ def run(
         batch_size: Samples per batch.
         backbone: A model instead of the experiment's.
         weights: A file below the data folder, or "pretrained" for the hub's.
+        calibration: A file below the data folder that `dualtta data calibrate` wrote; of ccc.
         models: The folder of source models, which several runs may share; by default OUT/models.
         recipe: Changes to the training of source models, such as epochs=30 batch_size=256.
         speed: naive, safe (exact shortcuts); on a GPU half (bfloat16), compiled, or fast (both).
@@ -93,6 +95,7 @@ def run(
         batch_size=batch_size,
         backbone=backbone,
         weights=weights,
+        calibration=calibration,
         speed=speed,
         root=root,
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dualtta.data.datasets.base import Dataset
+from dualtta.data.datasets.ccc import cifar10_ccc, digits_ccc, folder_ccc, imagenet_ccc
 from dualtta.data.datasets.cifar import Cifar10, cifar10_c
 from dualtta.data.datasets.colored_mnist import ColoredMnist
 from dualtta.data.datasets.digits import ColoredDigits, Digits, digits_c
@@ -35,6 +36,10 @@ DATASETS: Registry[Callable[..., Dataset]] = Registry(
         "cifar10_stress": cifar10_stress,
         "digits_stress": digits_stress,
         "folder_stress": folder_stress,
+        "imagenet_ccc": imagenet_ccc,
+        "cifar10_ccc": cifar10_ccc,
+        "digits_ccc": digits_ccc,
+        "folder_ccc": folder_ccc,
     },
 )
 

@@ -12,7 +12,9 @@ from dualtta.plugins import Registry
 from dualtta.report import safety
 from dualtta.report.table import Reported, Table
 
-TABLES: Registry[Callable[[Any], list[Table]]] = Registry("table", callable, {"safety": safety.tables})
+TABLES: Registry[Callable[[Any], list[Table]]] = Registry(
+    "table", callable, {"safety": safety.tables, "ccc": safety.ccc_tables}
+)
 REMARKS: Registry[Callable[[Any], list[str]]] = Registry("remark", callable)
 REFERENCES: Registry[Callable[[Any, int, str], Reported | None]] = Registry("reference", callable)
 

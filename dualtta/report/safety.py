@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dualtta.data.published import CLEAN, STRESS
+from dualtta.data.published import CCC, CLEAN, DIFFICULTIES, STRESS
 from dualtta.records.metrics import Column
 from dualtta.report.matching import pair_outcomes
 from dualtta.report.paired import Interval, Pair, combined_difference, paired_difference
@@ -58,36 +58,44 @@ class Judgement:
 
 
 def tables(frame: Any) -> list[Table]:
-    """A table for each model on each dataset that `dualtta run safety` takes."""
-    some = frame[frame["dataset"].isin(STRESS)]
-    if not len(some):
-        return []
-    return [safety_table(cells) for _, cells in some.groupby([_of_model(cell) for cell in some.itertuples()], sort=False)]
+    """A table for each model on each dataset of `dualtta run safety`."""
+    return _tables(frame[frame["dataset"].isin(STRESS)], "safety", "Safety")
+
+
+def ccc_tables(frame: Any) -> list[Table]:
+    """The same for `dualtta run ccc`."""
+    return _tables(frame[frame["dataset"].isin(CCC)], "ccc", "Continually changing corruptions")
+
+
+def _tables(some: Any, name: str, title: str) -> list[Table]:
+    models = some.groupby([_of_model(cell) for cell in some.itertuples()], sort=False) if len(some) else ()
+    return [safety_table(cells, name, title) for _, cells in models]
 
 
 def _of_model(cell: Any) -> str:
     chosen = cell.record.cell["cell"]
     model = {**chosen["model"], "source": {**(cell.source or {}), "seed": None}}
-    return json.dumps([cell.dataset, cell.choices, model, cell.weights_hash], sort_keys=True)
+    choices = {key: value for key, value in cell.choices.items() if key not in ("difficulty", "speed")}
+    return json.dumps([cell.dataset, choices, model, cell.weights_hash], sort_keys=True)
 
 
-def safety_table(cells: Any) -> Table:
+def safety_table(cells: Any, name: str = "safety", title: str = "Safety") -> Table:
     """All streams of one model, and in the last notes a line for each method that sums them up."""
     first, usual = cells.iloc[0], most_common(cell.stream.get("batch_size", 64) for cell in cells.itertuples())
     rows: list[Row] = []
     judged: dict[str, dict[str, Judgement]] = {}
-    for name, of_stream in by_stream(cells, usual):
+    for stream, of_stream in by_stream(cells, usual):
         reference = of_stream[of_stream["method"] == REFERENCE]
         others = of_stream[of_stream["method"] != REFERENCE] if set(of_stream["method"]) != {REFERENCE} else of_stream
         for label, same in others.groupby("base", sort=False):
             found = judge(same, reference)
-            rows.append(Row(name, (label, *values(same, found))))
+            rows.append(Row(stream, (label, *values(same, found))))
             if found is not None:
-                judged.setdefault(label, {})[name] = found
+                judged.setdefault(label, {})[stream] = found
     notes, seeds = Notes(), sorted(set(cells["seed"]))
     more = [f"seeds {', '.join(map(str, seeds))}; {RULE}", *(summary(label, found) for label, found in judged.items())]
-    title = f"Safety: {first['dataset']}, {first['model']}, batches of {usual} unless named; accuracy, %"
-    return Table("safety", title, HEADER, tuple(rows), notes.below(rows, *more), settings=frozenset(cells["setting"]))
+    title = f"{title}: {first['dataset']}, {first['model']}, batches of {usual} unless named; accuracy, %"
+    return Table(name, title, HEADER, tuple(rows), notes.below(rows, *more), settings=frozenset(cells["setting"]))
 
 
 def by_stream(cells: Any, usual: int) -> Iterator[tuple[str, Any]]:
@@ -101,12 +109,16 @@ def by_stream(cells: Any, usual: int) -> Iterator[tuple[str, Any]]:
 def position(cell: Any, usual: int) -> tuple[Any, ...]:
     """A sort key of streams: clean images before corrupted ones, other batch sizes later, streams that follow others last."""
     known = ORDER.index(cell.scenario) if cell.scenario in ORDER else len(ORDER)
+    if "difficulty" in cell.choices:
+        return DIFFICULTIES.index(cell.choices["difficulty"]), cell.choices.get("speed", 0)
     size, corrupted = cell.stream.get("batch_size", 64), cell.stream.get("domains") != [CLEAN]
     return ("before" in cell.stream, size != usual, known, corrupted, cell.stream.get("repeats", 1), size)
 
 
 def stream_name(cell: Any, usual: int = 64) -> str:
-    """A stream in words: "fog", "mixed, batches of 4", "clean after noise"."""
+    """A stream in words: "fog", "mixed, batches of 4", "clean after noise", "easy, 1,000 images a step"."""
+    if "difficulty" in cell.choices:
+        return f"{cell.choices['difficulty']}, {cell.choices['speed']:,} images a step"
     stream, domains = cell.stream, list(cell.stream.get("domains") or cell.domains)
     which = " and ".join(domains) if len(domains) <= 2 else ""
     before = stream.get("before")

@@ -32,6 +32,16 @@ class Shuffled(Order):
 
 
 @dataclass(frozen=True)
+class InSequence(Order):
+    """Every sample once, in the dataset's own order: for datasets that are sequences."""
+
+    name: ClassVar[str] = "in sequence"
+
+    def draw(self, labels: Ints, seed: int, key: tuple[int, int]) -> Ints:
+        return np.arange(len(labels))
+
+
+@dataclass(frozen=True)
 class LabelShift(Order):
     """Label shift: one class dominates, then another; drawn with replacement, as published for that seed and ratio."""
 

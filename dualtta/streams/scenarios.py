@@ -20,7 +20,7 @@ import numpy as np
 from dualtta.data.datasets.base import Dataset, Ints
 from dualtta.files import write_bytes
 from dualtta.plugins import nearest
-from dualtta.streams.orders import Dirichlet, FewClasses, LabelShift, Order, Repeated, Runs, Shuffled, Sorted
+from dualtta.streams.orders import Dirichlet, FewClasses, InSequence, LabelShift, Order, Repeated, Runs, Shuffled, Sorted
 
 VERSION = 1
 
@@ -189,6 +189,7 @@ SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "one-class": ("images of one class alone, again and again", {"order": FewClasses()}),
     "repeated": ("one batch, again and again", {"order": Repeated()}),
+    "sequence": ("images in the dataset's own order, without reset", {"order": InSequence(), "reset": False}),
     "alternating": ("another domain with every batch, without reset", {"reset": False, "switch": 64}),
 }
 

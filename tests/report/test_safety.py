@@ -1,10 +1,12 @@
 """Verdicts of harm on records made of drawn numbers."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from dualtta.report import read_results
-from dualtta.report.safety import WINDOW, judge, judged_part, stream_name, tables
+from dualtta.report.safety import WINDOW, ccc_tables, judge, judged_part, stream_name, tables
 from dualtta.report.tables import build_tables
 
 DOMAINS = ("clean", "fog")
@@ -104,9 +106,18 @@ def test_without_a_reference_the_accuracy_is_shown_and_no_verdict(pair):
         ),
     ],
 )
-def test_streams_have_names(scenario, stream, name, tmp_path, make):
-    class Cell:
-        domains = ("clean",)
+def test_streams_have_names(scenario, stream, name):
+    cell = SimpleNamespace(scenario=scenario, stream=stream, domains=("clean",), choices={})
+    assert stream_name(cell) == name
 
-    Cell.scenario, Cell.stream = scenario, stream
-    assert stream_name(Cell) == name
+
+def test_continually_changing_corruptions_have_a_table_of_their_own_from_easy_to_hard(tmp_path, make, rows_of):
+    for difficulty in ("hard", "easy"):
+        for method in ("source", "tent"):
+            rows = rows_of(1200, 1, looks=False)
+            about = {"dataset": "imagenet_ccc", "choices": {"difficulty": difficulty, "speed": 1000, "seed": 1}}
+            make(tmp_path, method, 1, rows=rows, domains=(difficulty,), **about)
+    frame, _ = read_results([tmp_path])
+    assert not tables(frame)
+    (table,) = ccc_tables(frame)
+    assert [row.label for row in table.rows] == ["easy, 1,000 images a step", "hard, 1,000 images a step"]
