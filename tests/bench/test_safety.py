@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dualtta.bench.benchmarks import Options
-from dualtta.bench.cell import distinct
+from dualtta.bench.cell import distinct, title
 from dualtta.bench.safety import safety, streams
 from dualtta.cli import main
 from dualtta.data.published import CLEAN, CORRUPTIONS
@@ -24,6 +24,12 @@ def test_all_streams_are_different_cells_of_each_method_and_its_command_is_in_th
     assert {cell.settings.get("statistics") for cell in cells if cell.method == "norm"} == {0.3}
     assert "dualtta run safety" in safety.__doc__
     assert f"{len(cells) // 3} streams" in safety.__doc__
+
+
+def test_every_cell_has_a_title_of_its_own():
+    cells = safety(ON_IMAGENET)
+    assert len({title(cell) for cell in cells}) == len(cells)
+    assert max(len(title(cell)) for cell in cells) < 160
 
 
 def test_the_limit_reaches_every_stream_and_all_scenarios_are_valid():
