@@ -188,9 +188,21 @@ class GuardedAdapter(Adapter):
         self.steps += 1
         logits = self._forward(x) if logits is None else logits
         zeros, nobody = torch.zeros(len(x), device=x.device), torch.zeros(len(x), dtype=torch.bool, device=x.device)
-        drops = {name: zeros + torch.nan for name in ("alter", "preserve")}
-        done = {"updated": False, "skipped": False, "recovered": False, "collapsing": False}
-        return Step(logits, nobody, nobody.clone(), zeros, drops, zeros.sum(), **done, forwards=0, backwards=0, draws={})
+        return Step(
+            logits=logits,
+            plus=nobody,
+            minus=nobody.clone(),
+            weight=zeros,
+            drops=dict.fromkeys(("alter", "preserve"), zeros + torch.nan),
+            loss=zeros.sum(),
+            updated=False,
+            skipped=False,
+            recovered=False,
+            collapsing=False,
+            forwards=0,
+            backwards=0,
+            draws={},
+        )
 
     def _made(self) -> dict[str, Any]:
         return {**super()._made(), "guard": asdict(self.guard)}

@@ -32,6 +32,7 @@ class Options:
     # initial weights of training, and those of ImageNet models: the hub's, or a file below the data folder; for training also
     # "random"
     weights: str = "pretrained"
+    calibration: str | None = None  # of difficulty: a file below the data folder, instead of the dataset's own
     root: Path | None = None
 
     @property
@@ -99,12 +100,15 @@ class Setup:
             choices = dict(self.source.choices)
             domains = choices.pop("domains", None)
             return {"dataset": self.source.dataset, "choices": choices, "domains": domains, "samples": samples}
-        if self.dataset == IMAGENET_C:
-            return {"dataset": "imagenet", "choices": {}, "domains": None, "samples": samples}
+        if self.dataset in CLEAN_DATA:
+            return {"dataset": CLEAN_DATA[self.dataset], "choices": {}, "domains": None, "samples": samples}
         return None
 
 
 IMAGENET_C, CIFAR10_C = "imagenet_c", "cifar10_c"
+IMAGENET_STRESS, IMAGENET_CCC = "imagenet_stress", "imagenet_ccc"
+# clean images for a Fisher importance, of datasets whose models are not trained here
+CLEAN_DATA = dict.fromkeys((IMAGENET_C, IMAGENET_STRESS, IMAGENET_CCC), "imagenet")
 
 
 @cache
@@ -180,6 +184,33 @@ def cifar(options: Options, corruptions: Iterable[str] = CORRUPTIONS, scenario: 
         for source in [make_source("cifar10", model, choices={"split": "train"}, **options.recipe)]
         for c in sets
     ]
+
+
+def any_model(kind: str, options: Options) -> list[Setup]:
+    """Setups for a model of one's own, on those of the datasets imagenet_KIND, folder_KIND, cifar10_KIND and digits_KIND that
+    the options name; by default the first."""
+    bases = {"imagenet": _pretrained, "folder": _of_a_file, "cifar10": _trained, "digits": _trained}
+    wanted = options.datasets or (f"imagenet_{kind}",)
+    return [make(f"{base}_{kind}", base, options) for base, make in bases.items() if f"{base}_{kind}" in wanted]
+
+
+def _pretrained(name: str, base: str, options: Options) -> Setup:
+    return Setup(name, 1000, options.backbone or "resnet50", {}, {}, None, options.weights)
+
+
+def _of_a_file(name: str, base: str, options: Options) -> Setup:
+    """A model whose classes are those of a folder."""
+    if options.backbone is None or options.weights == "pretrained":
+        raise ValueError(f"{name} needs your model: name it with --backbone, and its file with --weights")
+    return Setup(name, 2, options.backbone, {}, {}, None, options.weights)
+
+
+def _trained(name: str, base: str, options: Options) -> Setup:
+    """A net that is trained on the clean images, unless --weights names a file; both datasets have ten classes."""
+    model = options.backbone or {"cifar10": CIFAR_NETS[0], "digits": "resnet_tiny"}[base]
+    if options.weights != "pretrained":
+        return Setup(name, 10, model, {}, {}, None, options.weights)
+    return Setup(name, 10, model, {}, {}, make_source(base, model, choices={"split": "train"}, **options.recipe))
 
 
 BENCHMARKS: dict[str, Callable[[Options], list[Setup]]] = {

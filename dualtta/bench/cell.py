@@ -12,6 +12,7 @@ from dualtta.records.format import key_of
 if TYPE_CHECKING:
     from dualtta.train import Source
 
+FEW = 4  # domains that a title names
 ADAPTER_SETTINGS = ("lr", "momentum", "layer", "statistics", "parameters")  # in `settings`, but not fields of the method
 
 
@@ -63,10 +64,27 @@ def title(task: "Cell | Source") -> str:
     if not isinstance(task, Cell):
         domains = "+".join(task.choices.get("domains", ()))
         return f"train {task.model} on {task.dataset}{' ' + domains if domains else ''}"
-    parts = [*task.choices.get("corruptions", ()), *(task.stream.get("domains") or ())]
+    parts = [*task.choices.get("corruptions", ()), *_brief(task.stream.get("domains") or ())]
+    parts += [f"{task.choices[key]}" for key in ("difficulty", "speed") if key in task.choices]
     trained = f" from {'+'.join(task.source.choices['domains'])}" if task.source and task.source.choices.get("domains") else ""
     data = f"{task.dataset} {'+'.join(parts)}".strip() + trained
     settings = ", ".join(
         f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in task.settings.items()
     )
-    return f"{task.method}({settings}) on {data}, {task.model}, {task.scenario}, seed {task.seed}"
+    scenario = ", ".join([task.scenario, *_unusual(task.stream)])
+    return f"{task.method}({settings}) on {data}, {task.model}, {scenario}, seed {task.seed}"
+
+
+def _brief(domains: Iterable[str]) -> list[str]:
+    """A few domains by their names, more by their number."""
+    names = list(domains)
+    return names if len(names) <= FEW else [f"{len(names)} domains"]
+
+
+def _unusual(stream: Mapping[str, Any]) -> list[str]:
+    """What distinguishes streams of one scenario on the same domains."""
+    before = stream.get("before")
+    found = [f"after {before['name']} {'+'.join(before.get('domains') or ())}".strip()] if before else []
+    found += [f"{stream['classes']} classes"] if "classes" in stream else []
+    found += [f"{stream['repeats']} passes"] if stream.get("repeats", 1) > 1 else []
+    return found + ([f"batches of {stream['batch_size']}"] if stream.get("batch_size", 64) != 64 else [])

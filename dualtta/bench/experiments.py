@@ -9,8 +9,10 @@ import dataclasses
 from collections.abc import Callable, Generator
 
 from dualtta.bench.benchmarks import Options, Setup, cifar, imagenet
+from dualtta.bench.ccc import ccc
 from dualtta.bench.cell import Cell
 from dualtta.bench.run import Plan
+from dualtta.bench.safety import safety
 from dualtta.methods import METHODS
 from dualtta.plugins import Registry
 from dualtta.protocols import DEFAULT_METHOD
@@ -127,6 +129,8 @@ EXPERIMENTS: Registry[Callable[[Options], Plan]] = Registry(
         "cifar10-c": cifar10_c,
         "cifar10-wild": cifar10_wild,
         "long": long,
+        "safety": safety,
+        "ccc": ccc,
     },
 )
 

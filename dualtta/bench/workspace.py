@@ -20,6 +20,12 @@ DATASET_FOLDERS = {
     "pacs": ("PACS",),
     "waterbirds": ("waterbird_complete95_forest2water2",),
     "cifar10_c": ("CIFAR-10-C",),
+    "imagenet_stress": ("imagenet-val", "ImageNet", "ILSVRC2012", "imagenet"),
+    "cifar10_stress": ("cifar10",),
+    "folder_stress": ("folder",),
+    "imagenet_ccc": ("imagenet-val", "ImageNet", "ILSVRC2012", "imagenet"),
+    "cifar10_ccc": ("cifar10",),
+    "folder_ccc": ("folder",),
 }
 
 

@@ -1,9 +1,10 @@
-"""`dualtta data check|prepare|corrupt`. Other modules are imported in the functions, so that --help is quick."""
+"""`dualtta data check|prepare|corrupt|calibrate`. Other modules are imported in the functions, so that --help is quick."""
 
 import json as jsonlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 
 def check(path: str, json: bool = False) -> int:
@@ -94,6 +95,54 @@ def corrupt(
     return 1 if unreadable else 0
 
 
+def calibrate(
+    src: Path,
+    out: Path,
+    model: str = "resnet50",
+    weights: Path | None = None,
+    dataset: str = "imagenet",
+    images: int = 300,
+    seed: int = 2024,
+    device: str | None = None,
+) -> int:
+    """Measure how difficult corruptions are for a model, for `dualtta run ccc --calibration FILE`.
+
+    Args:
+        src: The folder of the dataset.
+        out: The JSON file to write.
+        model: A name of `dualtta list models`, timm:NAME or torchvision:NAME; the published benchmark has a ResNet-50.
+        weights: Its weights file; by default those of the hub.
+        dataset: imagenet, or folder for images of your own in folders `class/image`.
+        images: So many random images; 256 passes over them are made.
+        seed: Of the choice of images and of the corruptions.
+        device: cpu or cuda; by default cuda, if available.
+    """
+    import torch
+
+    from dualtta.bench.calibrate import calibrate as measure
+    from dualtta.data.datasets.imagenet import as_published
+    from dualtta.data.registry import open_dataset
+    from dualtta.device import pick_device
+    from dualtta.progress import progress
+    from dualtta.zoo.registry import open_model
+
+    if images < 1:
+        raise ValueError(f"images must be at least 1, not {images}")
+    if dataset not in ("imagenet", "folder"):
+        raise ValueError(f"difficulty is calibrated on images of 224 x 224: --dataset imagenet or folder, not {dataset}")
+    on = str(pick_device(device))
+    data = open_dataset(dataset, src)
+    net, preprocess = open_model(model, len(data.classes), weights or "pretrained")
+    command = f"dualtta data calibrate {src.name} {out.name} --model {model} --images {images} --seed {seed}"
+    torch.set_num_threads(1)  # the corruptions take most of the time, and results do not depend on the number of cores
+    with progress("calibrating") as bar:
+        about: dict[str, Any] = {"seed": seed, "device": on, "made_by": command}
+        made = measure(net.to(on), preprocess, data, as_published, name=model, images=images, progress=bar, **about)
+    made.save(out)
+    print(f"{model} predicts {made.clean:.1%} of {made.images} clean images; its accuracies are in {out}")
+    return 0
+
+
 def _words(values: tuple[str, ...]) -> list[str]:
     return [word for value in values for word in value.split(",") if word]
 
@@ -105,4 +154,4 @@ def _number(word: str, what: str) -> int:
         raise ValueError(f"the {what} {word!r} is not a whole number") from None
 
 
-COMMANDS: dict[str, Callable[..., int]] = {"check": check, "prepare": prepare, "corrupt": corrupt}
+COMMANDS: dict[str, Callable[..., int]] = {"check": check, "prepare": prepare, "corrupt": corrupt, "calibrate": calibrate}

@@ -3,6 +3,7 @@
 import json as jsonlib
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,20 +54,25 @@ def report(
 
 def show(made: "Report") -> None:
     """Print all tables with their notes, then the paths of the files."""
+    show_tables(made.tables)
+    print(f"\n{len(made.tables)} tables in {made.out}")
+    if made.page:
+        print(f"the page: {made.page}")
+
+
+def show_tables(tables: "Iterable[Table]") -> None:
+    """Print tables with their notes."""
     from dualtta.printing import console
     from dualtta.report.render import common, notes_text, visible
     from dualtta.report.terminal import pieces, to_terminal
 
     screen = console()
-    for table in made.tables:
+    for table in tables:
         for piece in pieces(table, screen.width):
             screen.print()
             screen.print(to_terminal(piece, common(table), screen.width))
         for line in notes_text(table):
             screen.print(visible(line), style="dim", markup=False, highlight=False)
-    print(f"\n{len(made.tables)} tables in {made.out}")
-    if made.page:
-        print(f"the page: {made.page}")
 
 
 def as_json(made: "Report") -> dict[str, Any]:
@@ -74,11 +80,11 @@ def as_json(made: "Report") -> dict[str, Any]:
         "out": str(made.out),
         "page": str(made.page) if made.page else None,
         "notes": made.notes,
-        "tables": [_table(table) for table in made.tables],
+        "tables": [table_json(table) for table in made.tables],
     }
 
 
-def _table(table: "Table") -> dict[str, Any]:
+def table_json(table: "Table") -> dict[str, Any]:
     rows = [
         {"label": row.label, "values": [found if isinstance(found, str) else _value(found) for found in row.values]}
         for row in table.rows

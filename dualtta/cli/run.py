@@ -5,7 +5,10 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dualtta.report.table import Table
 
 
 def run(
@@ -21,6 +24,7 @@ def run(
     batch_size: int = 64,
     backbone: str | None = None,
     weights: str = "pretrained",
+    calibration: str | None = None,
     models: Path | None = None,
     recipe: list[str] = [],  # noqa: B006 (read only)
     speed: str = "safe",
@@ -45,6 +49,7 @@ def run(
         batch_size: Samples per batch.
         backbone: A model instead of the experiment's.
         weights: A file below the data folder, "pretrained" for the hub's, or "random" for source models that start from none.
+        calibration: A file below the data folder that `dualtta data calibrate` wrote; of ccc.
         models: The folder of source models, which several runs may share; by default OUT/models.
         recipe: Changes to the training of source models, such as epochs=30 batch_size=256.
         speed: naive, safe (exact shortcuts); on a GPU half (bfloat16), compiled, or fast (both).
@@ -62,6 +67,7 @@ def run(
     from dualtta.bench.overview import overview
     from dualtta.bench.run import run_plan
     from dualtta.bench.workspace import Workspace
+    from dualtta.cli.report import show_tables, table_json
     from dualtta.deploy.model import parse_settings
     from dualtta.device import pick_device
     from dualtta.plugins import nearest
@@ -89,6 +95,7 @@ def run(
         batch_size=batch_size,
         backbone=backbone,
         weights=weights,
+        calibration=calibration,
         speed=speed,
         root=root,
     )
@@ -103,11 +110,21 @@ def run(
         return dry_run(plan, workspace, jobs, json)
     result = run_plan(plan, workspace, launcher, jobs)
     rows = overview(result.records)
+    tables = own_tables(experiment, workspace.out) if result.records else []
     if json:
-        about = {"out": str(workspace.out), "computed": result.computed, "skipped": result.skipped, "failed": result.failed}
+        about: dict[str, Any] = {
+            "out": str(workspace.out),
+            "computed": result.computed,
+            "skipped": result.skipped,
+            "failed": result.failed,
+        }
+        about |= {"tables": [table_json(table) for table in tables]} if tables else {}
         print(jsonlib.dumps({**about, "rows": rows}, indent=2))
     else:
-        show(rows)
+        if tables:
+            show_tables(tables)
+        else:
+            show(rows)
         if experiment in NOTES:
             print(NOTES[experiment])
         print(f"{result.computed} cells computed, {result.skipped} were there already; records in {workspace.out}")
@@ -117,6 +134,17 @@ def run(
     for title, reason in result.failed.items():
         print(f"dualtta: failed: {title}: {reason}", file=sys.stderr)
     return 1 if result.failed else 0
+
+
+def own_tables(experiment: str, out: Path) -> "list[Table]":
+    """The tables that a report has for an experiment of this name; they are printed instead of a table a task."""
+    from dualtta.report import read_results
+    from dualtta.report.plugins import TABLES
+
+    if experiment not in TABLES:
+        return []
+    frame, _ = read_results([out])
+    return TABLES[experiment](frame) if len(frame) else []
 
 
 REPORTED = ("demo",)  # experiments that end with their report

@@ -111,8 +111,11 @@ def load(
     for (segment, indices), pixels in zip(pairs, _ahead(arriving, device), strict=True):
         if isinstance(pixels, str):
             raise ValueError(pixels)
+        x = preprocess.normalise(pixels)
+        if dataset.gain is not None:
+            x = x * torch.from_numpy(dataset.gain[indices]).to(x.device).view(-1, 1, 1, 1)
         yield Batch(
-            preprocess.normalise(pixels),
+            x,
             torch.from_numpy(indices),
             torch.from_numpy(dataset.labels[indices]),
             torch.from_numpy(dataset.domain[indices]),

@@ -25,6 +25,10 @@ CORRUPTIONS = (
 )
 KINDS = ("noise", "blur", "weather", "digital")  # the folders (and archives) that ImageNet-C comes in
 SEVERITIES = (1, 2, 3, 4, 5)
+CLEAN = "clean"  # the domain of uncorrupted images
+STRESS = ("imagenet_stress", "cifar10_stress", "digits_stress", "folder_stress")  # datasets that have it, for tests of harm
+CCC = ("imagenet_ccc", "cifar10_ccc", "digits_ccc", "folder_ccc")  # continually changing corruptions
+DIFFICULTIES = ("easy", "medium", "hard")
 
 
 @dataclass(frozen=True)

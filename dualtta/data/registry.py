@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from dualtta.data.datasets.base import Dataset
+from dualtta.data.datasets.ccc import cifar10_ccc, digits_ccc, folder_ccc, imagenet_ccc
 from dualtta.data.datasets.cifar import Cifar10, cifar10_c
 from dualtta.data.datasets.colored_mnist import ColoredMnist
 from dualtta.data.datasets.digits import ColoredDigits, Digits, digits_c
 from dualtta.data.datasets.folders import Folder, OfficeHome, Pacs
 from dualtta.data.datasets.imagenet import ImageNet, imagenet_c
+from dualtta.data.datasets.stress import cifar10_stress, digits_stress, folder_stress, imagenet_stress
 from dualtta.data.datasets.waterbirds import Waterbirds
 from dualtta.plugins import Registry, nearest
 
@@ -30,6 +32,14 @@ DATASETS: Registry[Callable[..., Dataset]] = Registry(
         "digits_c": digits_c,
         "colored_digits": ColoredDigits,
         "folder": Folder,
+        "imagenet_stress": imagenet_stress,
+        "cifar10_stress": cifar10_stress,
+        "digits_stress": digits_stress,
+        "folder_stress": folder_stress,
+        "imagenet_ccc": imagenet_ccc,
+        "cifar10_ccc": cifar10_ccc,
+        "digits_ccc": digits_ccc,
+        "folder_ccc": folder_ccc,
     },
 )
 

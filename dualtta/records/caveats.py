@@ -2,7 +2,7 @@
 
 from dualtta.records.reading import Record
 
-STREAM = ("name", "domains", "limit", "batch_size", "repeats")  # of a scenario; any other setting is a caveat
+STREAM = ("name", "domains", "limit", "batch_size", "repeats", "before")  # of a scenario; any other setting is a caveat
 COLLAPSED = "predictions collapsed onto few classes"
 RESET = "reset to the source weights in more than a tenth of its steps"
 SKIPPED = "more than a tenth of its steps were skipped: not finite"

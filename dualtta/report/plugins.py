@@ -1,4 +1,4 @@
-"""What other packages add to a report, by entry points.
+"""What experiments and other packages add to a report; packages do by entry points.
 
 dualtta.tables      a function of the frame (results.py): a list of `Table`
 dualtta.remarks     a function of a row of the frame: what has to be said of its numbers, in words
@@ -9,9 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from dualtta.plugins import Registry
+from dualtta.report import safety
 from dualtta.report.table import Reported, Table
 
-TABLES: Registry[Callable[[Any], list[Table]]] = Registry("table", callable)
+TABLES: Registry[Callable[[Any], list[Table]]] = Registry(
+    "table", callable, {"safety": safety.tables, "ccc": safety.ccc_tables}
+)
 REMARKS: Registry[Callable[[Any], list[str]]] = Registry("remark", callable)
 REFERENCES: Registry[Callable[[Any, int, str], Reported | None]] = Registry("reference", callable)
 

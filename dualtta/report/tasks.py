@@ -63,7 +63,7 @@ def name(cell: Any) -> str:
     """A task in one line: "pacs photo → sketch, resnet50, mild"."""
     which = brief(list(_words(cell.choices.get("corruptions"))))
     source, target = source_domains(cell), target_domains(cell)
-    which += [f"{'+'.join(source)} → {'+'.join(target)}"] if source and target else list(target)
+    which += [f"{'+'.join(source)} → {'+'.join(target)}"] if source and target else brief(list(target))
     severities = _words(cell.choices.get("severities"))
     at = [f"severity {'+'.join(severities)}"] if which and severities else []
     what = " ".join([cell.dataset, "+".join(which)]).strip()

@@ -20,7 +20,7 @@ import numpy as np
 from dualtta.data.datasets.base import Dataset, Ints
 from dualtta.files import write_bytes
 from dualtta.plugins import nearest
-from dualtta.streams.orders import Dirichlet, LabelShift, Order, Shuffled
+from dualtta.streams.orders import Dirichlet, FewClasses, InSequence, LabelShift, Order, Repeated, Runs, Shuffled, Sorted
 
 VERSION = 1
 
@@ -101,6 +101,8 @@ class Scenario:
         domains: Which domains, in what order; by default all, in the dataset's order.
         repeats: The number of passes over what lies between two resets.
         limit: The largest number of samples of a domain, or of the pool, in one pass.
+        switch: The domains take turns, each for so many samples; None: each is finished before the next.
+        before: A scenario whose stream comes first, without a reset in between and with the same batch size.
     """
 
     pool: bool = False
@@ -110,12 +112,16 @@ class Scenario:
     domains: tuple[str, ...] | None = None
     repeats: int = 1
     limit: int | None = None
+    switch: int | None = None
+    before: "Scenario | None" = None
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "repeats", "limit"):
+        for name in ("batch_size", "repeats", "limit", "switch"):
             value = getattr(self, name)
-            if not (value is None and name == "limit") and (not isinstance(value, int) or value < 1):
+            if not (value is None and name in ("limit", "switch")) and (not isinstance(value, int) or value < 1):
                 raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
+        if self.switch is not None and self.reset:
+            raise ValueError("domains that take turns are not reset between: set reset=False, as the scenario continual does")
 
     def stream(self, dataset: Dataset, seed: int = 2024) -> Stream:
         """Draw the stream of a dataset."""
@@ -130,6 +136,12 @@ class Scenario:
             for turn in range(self.repeats)
             for domain, indices in part
         ]
+        if self.switch is not None:
+            turns = [segments[start : start + len(parts)] for start in range(0, len(segments), len(parts))]
+            segments = [segment for turn in turns for segment in take_turns(turn, self.switch)]
+        if self.before is not None:
+            first = self.before.stream(dataset, seed).segments
+            segments = [*first, dataclasses.replace(segments[0], reset=False), *segments[1:]]
         about = {"seed": seed, "scenario": settings(self), "data": dataset.about()}
         return Stream(tuple(segments), self.batch_size, about)
 
@@ -154,6 +166,14 @@ class Scenario:
         return self.order.draw(dataset.labels[indices], seed, (zlib.crc32(domain.encode()), turn))[: self.limit]
 
 
+def take_turns(segments: list[Segment], size: int) -> Iterator[Segment]:
+    """The first `size` samples of each segment, then the next of each, until all are used."""
+    for start in range(0, max(len(segment.indices) for segment in segments), size):
+        for segment in segments:
+            if len(part := segment.indices[start : start + size]):
+                yield dataclasses.replace(segment, indices=part)
+
+
 # The settings that each name sets. Names that set different ones can be combined, as in "imbalanced+mixed".
 SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {
     "mild": ("one domain at a time, shuffled, reset to the source model between", {}),
@@ -162,11 +182,22 @@ SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {
     "continual": ("one domain after the other, without reset", {"reset": False}),
     "correlated": ("temporally correlated labels (Dirichlet)", {"order": Dirichlet()}),
     "single": ("one image at a time", {"batch_size": 1}),
+    "sorted": ("all images of one class, then all of the next", {"order": Sorted()}),
+    "camera": (
+        "runs of ten classes; the domain changes every 500 images, without reset",
+        {"order": Runs(), "reset": False, "switch": 500},
+    ),
+    "one-class": ("images of one class alone, again and again", {"order": FewClasses()}),
+    "repeated": ("one batch, again and again", {"order": Repeated()}),
+    "sequence": ("images in the dataset's own order, without reset", {"order": InSequence(), "reset": False}),
+    "alternating": ("another domain with every batch, without reset", {"reset": False, "switch": 64}),
 }
 
 
 def make_scenario(name: str = "mild", **choices: Any) -> Scenario:
     """A scenario by its name, or by several joined with +; `choices` are settings of the scenario or of its order.
+
+    `before` may be a dict: the name and the choices of the scenario that comes first.
 
     >>> make_scenario("imbalanced+mixed+single", ratio=1000).order
     LabelShift(ratio=1000, slot=None)
@@ -184,6 +215,8 @@ def make_scenario(name: str = "mild", **choices: Any) -> Scenario:
             if key in by and fields[key] != value:
                 raise ValueError(f"{by[key]} and {part} both set the {key}; choose one of them")
             fields[key], by[key] = value, part
+    if isinstance(choices.get("before"), dict):
+        choices = {**choices, "before": make_scenario(**choices["before"])}
     own = {spec.name for spec in dataclasses.fields(Scenario)}
     scenario = Scenario(**fields | {key: value for key, value in choices.items() if key in own})
     inner = {key: value for key, value in choices.items() if key not in own}
@@ -202,4 +235,9 @@ def settings(scenario: Scenario) -> dict[str, Any]:
     """
     values = {spec.name: getattr(scenario, spec.name) for spec in dataclasses.fields(scenario)}
     domains = None if scenario.domains is None else list(scenario.domains)
-    return {**values, "domains": domains, "order": {"order": scenario.order.name, **dataclasses.asdict(scenario.order)}}
+    order = {"order": scenario.order.name, **dataclasses.asdict(scenario.order)}
+    before = None if scenario.before is None else settings(scenario.before)
+    later = {"switch": scenario.switch, "before": before}  # streams saved without these settings stay equal to new ones
+    usual = {name: value for name, value in values.items() if name not in later}
+    chosen = {name: value for name, value in later.items() if value is not None}
+    return {**usual, "domains": domains, "order": order, **chosen}

@@ -2,6 +2,7 @@
 
 model, preprocess = open_model("resnet50", 1000, weights="resnet50.safetensors")
 model, preprocess = open_model("timm:convnext_tiny", 7)               # random weights
+model, preprocess = open_model("torchvision:mobilenet_v3_small", 1000, weights="mobilenet_v3_small.pth")
 model, preprocess = open_model("resnet50", 7, "pretrained", new_head=True)   # downloads from the hub; nothing else does
 """
 
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from dualtta.data.preprocess import PREPROCESS, Preprocess
 from dualtta.model import depth
-from dualtta.plugins import Registry
+from dualtta.plugins import Registry, nearest
 from dualtta.zoo.checkpoint import classes_in, load_weights, match_by_order, read_weights
 from dualtta.zoo.hub import published_weights
 from dualtta.zoo.small import resnet26_gn, resnet_tiny, resnet_tiny_gn, vit_small_cifar
@@ -109,16 +110,39 @@ MODELS: Registry[ModelSpec] = Registry(
 )
 
 
+TORCHVISION = "torchvision:"
+
+
+def torchvision_spec(name: str) -> ModelSpec:
+    """A classifier of torchvision, with the preprocessing of its default weights, which are read from a file."""
+    from torchvision import models
+
+    known = models.list_models(module=models)
+    if name not in known:
+        raise ValueError(f"torchvision has no classifier {name!r}; {nearest(name, known)}")
+    kind = models.get_model_weights(name)
+    preset = next(iter(kind)).transforms()
+    size, resized = preset.crop_size[0], preset.resize_size[0]
+    preprocess = Preprocess(tuple(preset.mean), tuple(preset.std), size, size / resized, preset.interpolation.value)
+    with torch.device("meta"):
+        layers = [key for key, module in models.get_model(name, weights=None).named_modules() if isinstance(module, nn.Linear)]
+    return ModelSpec(f"torchvision's {name}", torchvision_model(name), preprocess, head=layers[-1] if layers else "fc")
+
+
 def find_model(name: str) -> ModelSpec:
-    """A registered model, or any timm model: as `timm:NAME`, or as `NAME` where no registered model has that name."""
+    """A registered model, one of torchvision as `torchvision:NAME`, or one of timm: as `timm:NAME`, or as `NAME` where no
+    registered model has that name."""
     if name in MODELS:
         return MODELS[name]
+    if name.startswith(TORCHVISION):
+        return torchvision_spec(name.removeprefix(TORCHVISION))
     import timm
 
     plain = name.removeprefix("timm:")
     if not plain or not timm.is_model(plain):
         near = difflib.get_close_matches(name, [*MODELS, *timm.list_models()], 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(MODELS)}, and timm models as timm:NAME"
+        known = f"there are: {', '.join(MODELS)}, and timm models as timm:NAME, torchvision's as {TORCHVISION}NAME"
+        hint = f"did you mean {near[0]!r}?" if near else known
         raise ValueError(f"there is no model {name!r}; {hint}")
     if "." in plain and plain not in timm.list_pretrained(f"{plain.partition('.')[0]}.*"):
         known = ", ".join(timm.list_pretrained(f"{plain.partition('.')[0]}.*")) or "none"
@@ -137,7 +161,7 @@ def open_model(
     """Open a model by name, in evaluation mode, with its preprocessing.
 
     Args:
-        name: a name in MODELS, or of any timm model, as `timm:NAME` or `NAME`.
+        name: a name in MODELS, or of any model of torchvision, as `torchvision:NAME`, or of timm, as `timm:NAME` or `NAME`.
         classes: number of classes; None: that of the weights.
         weights: None (random, from torch's global generator), a file, or "pretrained" (from the Hugging Face hub).
         new_head: do not load the classifier, so that the model can be trained on other classes.

@@ -194,3 +194,13 @@ def test_a_package_registers_its_model_and_a_broken_entry_is_a_warning(tmp_path)
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert "the model 'broken' of my_net:missing does not load" in done.stderr
+
+
+def test_models_of_torchvision_open_by_name_with_their_preprocessing(tmp_path):
+    model, preprocess = open_model("torchvision:mobilenet_v3_small", 5)
+    assert (preprocess.size, preprocess.crop, preprocess.interpolation) == (224, 0.875, "bilinear")
+    torch.save(model.state_dict(), tmp_path / "five.pt")
+    again, _ = open_model("torchvision:mobilenet_v3_small", None, tmp_path / "five.pt")  # the head is found
+    assert again.classifier[3].out_features == 5
+    with pytest.raises(ValueError, match="torchvision has no classifier 'resnet19'; did you mean 'resnet18'"):
+        find_model("torchvision:resnet19")

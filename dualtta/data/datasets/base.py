@@ -32,6 +32,7 @@ class Dataset(ABC):
     """
 
     name = ""
+    gain: NDArray[np.float32] | None = None  # a factor on each image's normalised values, for tests with values out of range
 
     def __init__(
         self,

@@ -54,10 +54,11 @@ def digits_c(
     frost: str | Path | None = None,
 ) -> Dataset:
     """The 1,500 test digits under 15 corruptions, generated on access."""
-    return Corrupted(Digits(), corruptions, severities, seed=seed, frost=frost, prepare=_in_color, name="digits_c")
+    return Corrupted(Digits(), corruptions, severities, seed=seed, frost=frost, prepare=in_color, name="digits_c")
 
 
-def _in_color(digit: Any) -> Pixels:
+def in_color(digit: Any) -> Pixels:
+    """A grey digit (H, W) as (H, W, 3)."""
     return np.repeat(np.asarray(digit)[:, :, None], 3, axis=2)
 
 
