@@ -262,7 +262,8 @@ class Adapter:
     def _made(self) -> dict[str, Any]:
         """How the adapter was made, as far as its state depends on it."""
         own = {"method": method_name(type(self.method)), "lr": self.lr, "momentum": self.momentum}
-        return state.plain({**own, **self.wiring, "source": self.weights.fingerprint, **stored_settings(self.method)})
+        settings = {key: value for key, value in stored_settings(self.method).items() if key != "guard"}  # see GuardedAdapter
+        return state.plain({**own, **self.wiring, "source": self.weights.fingerprint, **settings})
 
 
 def count_classes(memory: Memory, key: str, predictions: Tensor, classes: int) -> Memory:

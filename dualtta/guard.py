@@ -6,8 +6,9 @@ are the settings, what is remembered of a stream, and the statistics of evidence
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field, fields
 
+import torch
 from torch import Tensor
 
 from dualtta.probe import LOWEST, divergence, widen
@@ -15,6 +16,7 @@ from dualtta.trust_region import FULL
 
 TRIAL, LEARNING, PAUSED = 0.0, 1.0, 2.0  # modes
 MODES = {TRIAL: "trial", LEARNING: "learning", PAUSED: "paused"}
+WINDOW = 256  # samples of the moving averages by which statistics are compared
 KEEP = 0.7  # of the evidence, from check to check
 LIMIT = 5.0  # nats of evidence that one sample may give
 LONGEST = 2.0**20  # samples of a pause
@@ -32,7 +34,7 @@ class Guard:
     benefit: standard errors above zero at which a trial is passed: 5 % by chance.
     harm: standard errors below zero at which learning ends: 1 % by chance at each check.
     gain: nats of information by which blended BatchNorm statistics must exceed the source's.
-    sure: the least share of the source's self-similarity that predictions by blended statistics must keep.
+    caution: how much more a loss of certainty counts in that than a gain: batches of few classes make predictions uncertain.
     budget: the largest cost in plain forward passes a sample, averaged over the stream; a backward counts two. None: no limit.
     """
 
@@ -44,7 +46,7 @@ class Guard:
     benefit: float = 1.64
     harm: float = 2.33
     gain: float = 0.2
-    sure: float = 0.75
+    caution: float = 3.0
     budget: float | None = None
 
     def __post_init__(self) -> None:
@@ -86,38 +88,51 @@ class Watch:
     passed: float = 0.0  # trials that showed a benefit
     harms: float = 0.0  # times that learning was ended by evidence of harm
     switches: float = 0.0  # of the statistics
+    means: dict[str, Tensor] = field(default_factory=dict)  # mean predictions (C,), by the source's statistics and by the blend
 
     def enter(self, mode: float) -> None:
         self.mode, self.since, self.evidence, self.variance = mode, 0.0, 0.0, 0.0
         self.trials += mode == TRIAL
 
-    def numbers(self) -> dict[str, float]:
-        return asdict(self)
+    def tensors(self) -> dict[str, Tensor]:
+        """What is remembered, by names."""
+        numbers = {name: getattr(self, name) for name in NUMBERS}
+        named = {name: torch.tensor(value, dtype=torch.float64) for name, value in numbers.items()}
+        return {**named, **{f"mean.{name}": mean for name, mean in self.means.items()}}
 
     @classmethod
-    def of(cls, numbers: Mapping[str, float]) -> "Watch":
-        return cls(**{spec.name: float(numbers[spec.name]) for spec in fields(cls) if spec.name in numbers})
+    def of(cls, named: Mapping[str, Tensor]) -> "Watch":
+        """What `tensors` gave."""
+        numbers = {name: float(named[name]) for name in NUMBERS if name in named}
+        means = {name: named[f"mean.{name}"] for name in ("source", "blend") if f"mean.{name}" in named}
+        return cls(**numbers, means=means)
 
     def compare(self, source: Tensor, blend: Tensor, guard: Guard) -> bool:
         """Whether statistics should change, given one batch's logits (B, C) by the source's statistics and by the blend.
 
         Information is Renyi's of order two, log mean <p_i, p_i> - log mean <p_i, p_j>: how much more similar predictions are to
-        themselves than to those of other samples. Diffuse predictions have little of it, and so have collapsed ones.
+        themselves than to those of other samples. Diffuse predictions have little of it, and so have collapsed ones. The other
+        samples are those of earlier batches: statistics of one batch push its own predictions apart.
         """
-        size = len(source)
+        size, first = len(source), not self.means
         self.compared += size
-        rate = max(size / self.compared, min(1.0, size / (2 * FULL)))
+        rate = max(size / self.compared, min(1.0, size / WINDOW))
         for name, logits in (("source", source), ("blend", blend)):
-            for part, value in zip(("self", "cross"), similarities(logits), strict=True):
+            p = widen(logits).softmax(1)
+            mean = p.mean(0)
+            own, cross = similarities(p) if first else (p.square().sum(1).mean(), mean @ self.means[name])
+            for part, value in (("self", own), ("cross", cross)):
                 key = f"{name}_{part}"
-                setattr(self, key, (1 - rate) * getattr(self, key) + rate * value)
+                setattr(self, key, (1 - rate) * getattr(self, key) + rate * max(float(value), 1e-12))
+            self.means[name] = mean if first else torch.lerp(self.means[name], mean, rate)
         if self.compared < FULL:
             return False
-        source_information = math.log(self.source_self / self.source_cross)
-        gained = math.log(self.blend_self / self.blend_cross) - source_information
-        enough = guard.gain * (0.75 if self.blended else 1.0)  # so that noise does not switch back and forth
-        better = gained > enough and self.blend_self > guard.sure * self.source_self
-        return better != bool(self.blended)
+        certainty = math.log(self.blend_self / self.source_self)
+        variety = math.log(self.source_cross / self.blend_cross)
+        gained = variety + (certainty if certainty > 0 else guard.caution * certainty)
+        return (gained > guard.gain * (0.75 if self.blended else 1.0)) != bool(
+            self.blended
+        )  # less, so as not to switch back and forth
 
     def add(self, each: Tensor) -> None:
         """Add the evidence of each sample of a batch (B,)."""
@@ -139,9 +154,14 @@ class Watch:
         value = entropies(widen(logits).log_softmax(1)).mean().item()
         first, gap = not self.usual, value - self.usual
         far = not first and gap * gap > 9 * self.spread + (0.1 * self.usual) ** 2
+        if far and len(logits) >= FULL:
+            self.compared, self.means = 0.0, {}  # another domain: statistics are compared anew
         self.usual += gap if first else 0.2 * gap
         self.spread = 0.0 if first else 0.8 * (self.spread + 0.2 * gap * gap)
         return far
+
+
+NUMBERS = tuple(spec.name for spec in fields(Watch) if spec.name != "means")
 
 
 def evidence(control: Tensor, adapted: Tensor) -> Tensor:
@@ -163,14 +183,11 @@ def entropies(log_p: Tensor) -> Tensor:
     return -(log_p.exp() * log_p.clamp_min(LOWEST)).sum(1)
 
 
-def similarities(logits: Tensor) -> tuple[float, float]:
-    """The means of <p_i, p_i>, and of <p_i, p_j> over pairs of different samples.
+def similarities(p: Tensor) -> tuple[Tensor, Tensor]:
+    """The means of <p_i, p_i>, and of <p_i, p_j> over pairs of different samples, of probabilities (B, C).
 
-    >>> import torch
-    >>> similarities(1e3 * torch.eye(2))[0]
-    1.0
+    >>> similarities(torch.eye(2))
+    (tensor(1.), tensor(0.))
     """
-    p = widen(logits).double().softmax(1)
     own = p.square().sum()
-    cross = (p.sum(0).square().sum() - own) / (len(p) * (len(p) - 1))
-    return max(own.item() / len(p), 1e-12), max(cross.item(), 1e-12)
+    return own / len(p), (p.sum(0).square().sum() - own) / (len(p) * (len(p) - 1))

@@ -208,10 +208,9 @@ class GuardedAdapter(Adapter):
         return {**super()._made(), "guard": asdict(self.guard)}
 
     def _memory_to_save(self) -> Memory:
-        numbers = {PREFIX + name: torch.tensor(value, dtype=torch.float64) for name, value in self.watch.numbers().items()}
-        return {**super()._memory_to_save(), **numbers}
+        return {**super()._memory_to_save(), **{PREFIX + name: value for name, value in self.watch.tensors().items()}}
 
     def _take_memory(self, memory: Memory) -> None:
-        own = {name.removeprefix(PREFIX): float(value) for name, value in memory.items() if name.startswith(PREFIX)}
+        own = {name.removeprefix(PREFIX): value for name, value in memory.items() if name.startswith(PREFIX)}
         super()._take_memory({name: value for name, value in memory.items() if not name.startswith(PREFIX)})
         self.watch = Watch.of(own)

@@ -141,7 +141,6 @@ class Method(ABC):
     # hyper-parameters by the names under which records and saved states hold them; `adapt` understands both names
     aliases: ClassVar[Mapping[str, str]] = {"spare": "frozen_top"}
 
-    guarded: ClassVar[bool] = False  # whether `adapt` puts it under a guard by default
     statistics: ClassVar[Statistics] = "batch"  # what BatchNorm normalises by
     needs: ClassVar[Literal["selected", "batch"]] = "selected"  # the samples whose gradient the objective needs
     per_sample: ClassVar[bool] = False  # `select` treats each sample on its own: SAM may evaluate a part of the batch alone
@@ -177,6 +176,11 @@ class Method(ABC):
     def settings_for(cls, at: Situation, protocol: Protocol = "paper") -> dict[str, Any]:
         """Hyper-parameters under a protocol, with the learning rate; empty for methods that never update."""
         return {"lr": cls.learning_rate(at, protocol)} if cls.learns() else {}
+
+    @property
+    def guarded(self) -> bool:
+        """Whether `adapt` puts the method under a guard unless it is told otherwise."""
+        return False
 
     @property
     def views(self) -> dict[str, View]:

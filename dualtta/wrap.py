@@ -4,7 +4,7 @@ import copy as copying
 import fnmatch
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 from inspect import signature
 from numbers import Integral, Real
 from pathlib import Path
@@ -78,6 +78,8 @@ def adapt(
     """
     _check_options(model, lr, momentum, layer, logits, copy, seed)
     chosen = make_method(method, *OPTIONS, **hyperparameters)
+    if guard is not None and any(spec.name == "guard" for spec in fields(chosen)):
+        chosen = replace(chosen, **{"guard": bool(guard)})
     with torch.inference_mode(False):
         inner = model._modules.get(COMPILED)
         model = model if inner is None else inner  # copied without the wrapper that compiles it

@@ -36,11 +36,10 @@ class DualTTASafe(Method):
     published: ClassVar[str] = "2026-06"
     appearance: ClassVar[Appearance | None] = Appearance("#1b2a8f", "o", "--", "oo", "circle-open")
 
-    guarded: ClassVar[bool] = True
     # 0.3 of the batch's statistics, 0.7 of the source's: a batch is a noisy estimate, and the source's still hold in part
     statistics: ClassVar[Statistics] = 0.3
     # ten times the paper's rate for LayerNorm nets: their loss is a mean, whose steps are small
-    rates: ClassVar[tuple[float, float]] = (5e-3, 1e-2)
+    rates: ClassVar[tuple[float, float]] = (5e-4, 1e-3)
     kept_on_reset: ClassVar[tuple[str, ...]] = (RECENT, USUAL, SEEN)
     # settings of saved states that were always at these values: switches of `studies/dual_variant.py` and of DualTTA
     retired: ClassVar[Mapping[str, Any]] = {
@@ -65,8 +64,19 @@ class DualTTASafe(Method):
     anchor: float | None = within(None, 0, 1)
     # D+ without samples of |cos(p, n)| >= crowd / sqrt(C): they repeat what is predicted most; None: no such filter
     crowd: float | None = within(1.3, 0, optional=True)
+    guard: bool = True  # see `dualtta.guarded`; without it the learning rate is no ceiling, and a model can be destroyed
     # no update, and a return to the source, while ||recent - usual||^2 > steady: labels are sorted, or one class dominates
     steady: float | None = within(0.03, 0, optional=True)
+
+    @property
+    def guarded(self) -> bool:
+        return self.guard
+
+    @classmethod
+    def from_earlier(cls, settings: Mapping[str, Any], classes: int) -> dict[str, Any]:
+        """Earlier versions had no guard."""
+        found = super().from_earlier(settings, classes)
+        return {"guard": False, **found} if "crowd" in found else found
 
     @property
     def update(self) -> Update:
