@@ -24,8 +24,7 @@ from dualtta.views.base import Draws, FeatureView
 KIND = "dualtta-adapter"
 ADVICE = (
     "the adapted model predicts few classes where the source model predicts many: the adaptation is collapsing. Call "
-    "adapter.reset() to return to the source model, then use a smaller lr, larger batches, reduction='mean', or a method with "
-    "a filter against it (eata, sar)"
+    "adapter.reset() to return to the source model, then use guard=True, a smaller lr, larger batches, or another method"
 )
 WINDOW = 128  # samples that the shares of predicted classes are averaged over
 ENOUGH = 32  # samples before there can be an alarm
@@ -83,11 +82,11 @@ class Adapter:
     def __call__(self, x: Tensor) -> Tensor:
         return self.step(x).logits
 
+    @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
         """Logits (B, C) of the adapted model, without adapting."""
         finite = FiniteCheck(x)
-        with torch.no_grad():
-            logits = self.net(x, single=len(x) == 1)
+        logits = self.net(x, single=len(x) == 1)
         finite.check()
         return self._owned(logits)
 
@@ -132,7 +131,7 @@ class Adapter:
         )
 
     def _owned(self, logits: Tensor) -> Tensor:
-        """Logits in memory of their own: the next replay of a CUDA graph overwrites the output of the last."""
+        """Logits in memory of their own, which the next replay of a CUDA graph does not overwrite."""
         return logits.clone() if self.net.speed.graphs else logits
 
     def _prepare(self, x: Tensor, finite: FiniteCheck) -> None:
@@ -228,11 +227,11 @@ class Adapter:
 
     def save(self, path: str | Path) -> None:
         """Write all state to one safetensors file; an adapter made the same way continues from it bit for bit."""
-        groups: dict[str, Mapping[str, Tensor]] = {
+        groups = {
             "weights": self.weights.values(),
             "momentum": self._optimizer.velocity,
             "buffers": self.weights.buffers.changed(),
-            "memory": self._memory_to_save(),
+            "memory": self.memory,
             "random": {"state": self._generator.get_state()},
         }
         counts = [self.steps, self.skips, self.recoveries, self.warned, self.alarmed, self._share]
@@ -245,25 +244,19 @@ class Adapter:
         device = next(iter(self.weights.masters.values())).device if self.weights.masters else torch.device("cpu")
         self._restore(groups["weights"], {name: value.to(device) for name, value in groups["momentum"].items()})
         self.weights.buffers.assign(groups["buffers"])
-        self._take_memory({name: value.to(device) if value.ndim else value for name, value in groups["memory"].items()})
+        self.memory = {name: value.to(device) if value.ndim else value for name, value in groups["memory"].items()}
         self._generator.set_state(groups["random"]["state"])
         self.steps, self.skips, self.recoveries, self.warned, self.alarmed, self._share = counts
 
-    def _memory_to_save(self) -> Memory:
-        return self.memory
-
-    def _take_memory(self, memory: Memory) -> None:
-        self.memory = memory
-
     def report(self) -> dict[str, Any]:
         """What happened since the start or the last reset."""
-        return {"steps": self.steps, "skips": self.skips, "recoveries": self.recoveries, "collapsing": self.alarmed}
+        return {name: getattr(self, name) for name in ("steps", "skips", "recoveries", "alarmed")}
 
     def _made(self) -> dict[str, Any]:
         """How the adapter was made, as far as its state depends on it."""
-        own = {"method": method_name(type(self.method)), "lr": self.lr, "momentum": self.momentum}
-        settings = {key: value for key, value in stored_settings(self.method).items() if key != "guard"}  # see GuardedAdapter
-        return state.plain({**own, **self.wiring, "source": self.weights.fingerprint, **settings})
+        own: dict[str, Any] = {"method": method_name(type(self.method)), "lr": self.lr, "momentum": self.momentum}
+        made = own | self.wiring | {"source": self.weights.fingerprint} | stored_settings(self.method)
+        return state.plain({key: value for key, value in made.items() if key != "guard"})
 
 
 def count_classes(memory: Memory, key: str, predictions: Tensor, classes: int) -> Memory:

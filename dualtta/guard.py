@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, fields
 import torch
 from torch import Tensor
 
-from dualtta.probe import LOWEST, divergence, widen
-from dualtta.trust_region import FULL
+from dualtta.probe import entropy, widen
+from dualtta.trust_region import FULL, divergence
 
 TRIAL, LEARNING, PAUSED = 0.0, 1.0, 2.0  # modes
 MODES = {TRIAL: "trial", LEARNING: "learning", PAUSED: "paused"}
@@ -30,7 +30,7 @@ class Guard:
     trial: samples that the model learns from before it is judged; the control predicts meanwhile.
     pause: samples without learning after a trial that shows no benefit; four times as many after each further one.
     every: batches from check to check; half as many in a trial.
-    drop: nats that a gain of 1 in the probability drop under patch shuffle counts for.
+    price: what a nat of divergence from the control must gain in consistency under mirroring.
     benefit: standard errors above zero at which a trial is passed: 5 % by chance.
     harm: standard errors below zero at which learning ends: 1 % by chance at each check.
     gain: nats of information by which blended BatchNorm statistics must exceed the source's.
@@ -42,7 +42,7 @@ class Guard:
     trial: int = 1024
     pause: int = 1024
     every: int = 4
-    drop: float = 5.0
+    price: float = 0.1
     benefit: float = 1.64
     harm: float = 2.33
     gain: float = 0.2
@@ -151,9 +151,9 @@ class Watch:
 
     def surprised(self, logits: Tensor) -> bool:
         """Whether the mean entropy of a batch's predictions is far from that of recent batches."""
-        value = entropies(widen(logits).log_softmax(1)).mean().item()
+        value = entropy(widen(logits).log_softmax(1)).mean().item()
         first, gap = not self.usual, value - self.usual
-        far = not first and gap * gap > 9 * self.spread + (0.1 * self.usual) ** 2
+        far = not first and gap * gap > 9 * self.spread + (0.25 * self.usual) ** 2
         if far and len(logits) >= FULL:
             self.compared, self.means = 0.0, {}  # another domain: statistics are compared anew
         self.usual += gap if first else 0.2 * gap
@@ -164,23 +164,31 @@ class Watch:
 NUMBERS = tuple(spec.name for spec in fields(Watch) if spec.name != "means")
 
 
-def evidence(control: Tensor, adapted: Tensor) -> Tensor:
-    """H(p_c) - H(p_a) - KL(p_c || p_a) (B,), of logits on a batch that was not learned from yet.
+def evidence(control: Tensor, adapted: Tensor, control_flipped: Tensor, adapted_flipped: Tensor, price: float) -> Tensor:
+    """KL(p_c || p_c(flip x)) - KL(p_a || p_a(flip x)) - price KL(p_c || p_a) (B,), on a batch that was not learned from yet.
 
-    The entropy must fall by more than the predictions move. Steps that fit their own batch alone move them for nothing.
+    The adapted model must contradict itself less than the control does where an image is mirrored, and by more than a share of
+    what it changed. Learning makes predictions sharper, right or wrong, so the control's logits are scaled to the same entropy.
     """
-    log_c, log_a = (widen(logits).log_softmax(1) for logits in (control, adapted))
-    return entropies(log_c) - entropies(log_a) - divergence(log_c, log_a)
+    log_a, log_af = (widen(logits).log_softmax(1) for logits in (adapted, adapted_flipped))
+    scale = sharpness(widen(control), entropy(log_a).mean())
+    log_c, log_cf = ((scale * widen(logits)).log_softmax(1) for logits in (control, control_flipped))
+    return divergence(log_c, log_cf) - divergence(log_a, log_af) - price * divergence(log_c, log_a)
 
 
-def shuffle_drops(logits: Tensor, altered: Tensor) -> Tensor:
-    """p_k(x) - p_k(altered x) (B,), with k the class predicted for x."""
-    confidence, k = widen(logits).softmax(1).max(1)
-    return confidence - widen(altered).softmax(1).gather(1, k[:, None]).squeeze(1)
+def sharpness(logits: Tensor, wanted: Tensor) -> Tensor:
+    """The factor of logits (B, C) that gives their predictions this mean entropy.
 
-
-def entropies(log_p: Tensor) -> Tensor:
-    return -(log_p.exp() * log_p.clamp_min(LOWEST)).sum(1)
+    >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
+    >>> round(sharpness(logits, entropy((3 * logits).log_softmax(1)).mean()).item(), 3)
+    3.0
+    """
+    low, high = logits.new_tensor(0.05), logits.new_tensor(20.0)
+    for _ in range(24):
+        middle = (low * high).sqrt()
+        sharper = entropy((middle * logits).log_softmax(1)).mean() < wanted
+        low, high = torch.where(sharper, low, middle), torch.where(sharper, middle, high)
+    return (low * high).sqrt()
 
 
 def similarities(p: Tensor) -> tuple[Tensor, Tensor]:

@@ -12,18 +12,18 @@ The evidence is in `dualtta.guard`.
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from dualtta.adapter import Adapter
-from dualtta.guard import LEARNING, LONGEST, MODES, PAUSED, TRIAL, Guard, Watch, evidence, shuffle_drops
+from dualtta.guard import LEARNING, LONGEST, MODES, PAUSED, TRIAL, Guard, Watch, evidence
 from dualtta.method import Step
 from dualtta.model.batchnorm import Statistics
-from dualtta.probe import FiniteCheck, Memory
+from dualtta.probe import FiniteCheck
 from dualtta.trust_region import FULL, TrustRegion
-from dualtta.views.default import PatchShuffle
 
 PREFIX = "guard."  # of the guard's numbers in saved states
 
@@ -34,7 +34,6 @@ class GuardedAdapter(Adapter):
     guard = Guard()
     blend: Statistics | None = None  # the method's BatchNorm statistics, where the guard may choose; None: it may not
     watch = Watch()
-    _view = PatchShuffle()
 
     def set_guard(self, guard: Guard, *, choose_statistics: bool) -> None:
         """Begin under this guard."""
@@ -91,11 +90,11 @@ class GuardedAdapter(Adapter):
         """What happened since the start or the last reset."""
         watch = self.watch
         counts = {name: int(getattr(watch, name)) for name in ("checks", "trials", "passed", "harms", "switches")}
-        statistics = self.net.statistics if self.net.batch_norms else None
+        chosen = self.net.statistics if self.blend is None else self.blend if watch.blended else "source"
         return {
             **super().report(),
             "guard": MODES[watch.mode],
-            "statistics": statistics,
+            "statistics": chosen if self.net.batch_norms else None,
             "samples": int(watch.seen),
             "forwards_per_sample": watch.spent / max(1.0, watch.seen),
             **counts,
@@ -130,14 +129,9 @@ class GuardedAdapter(Adapter):
         return control, ""
 
     def _evidence(self, x: Tensor, control: Tensor) -> Tensor:
-        """The evidence of each sample (B,); with images, also the gain in the drop under patch shuffle over the control's."""
-        adapted = self._forward(x)
-        each = evidence(control, adapted)
-        if x.ndim == 4:
-            altered = self._view.transform(x, tuple(d.to(x.device) for d in self._view.draw(x, self._generator)))
-            gained = shuffle_drops(adapted, self._forward(altered)) - shuffle_drops(control, self._control(altered))
-            each = each + self.guard.drop * gained
-        return each
+        """The evidence of each sample (B,) for the adapted model. Inputs that are no images have no mirror image."""
+        mirrored = x.flip(3) if x.ndim == 4 else x
+        return evidence(control, self._forward(x), self._control(mirrored), self._forward(mirrored), self.guard.price)
 
     def _set_statistics(self, size: int) -> None:
         """The statistics in force; of a blend, a share in proportion to the batch up to FULL samples."""
@@ -187,11 +181,11 @@ class GuardedAdapter(Adapter):
         """A prediction without a step."""
         self.steps += 1
         logits = self._forward(x) if logits is None else logits
-        zeros, nobody = torch.zeros(len(x), device=x.device), torch.zeros(len(x), dtype=torch.bool, device=x.device)
+        zeros, none = torch.zeros(len(x), device=x.device), torch.zeros(len(x), dtype=torch.bool, device=x.device)
         return Step(
             logits=logits,
-            plus=nobody,
-            minus=nobody.clone(),
+            plus=none,
+            minus=none.clone(),
             weight=zeros,
             drops=dict.fromkeys(("alter", "preserve"), zeros + torch.nan),
             loss=zeros.sum(),
@@ -207,10 +201,17 @@ class GuardedAdapter(Adapter):
     def _made(self) -> dict[str, Any]:
         return {**super()._made(), "guard": asdict(self.guard)}
 
-    def _memory_to_save(self) -> Memory:
-        return {**super()._memory_to_save(), **{PREFIX + name: value for name, value in self.watch.tensors().items()}}
+    def save(self, path: str | Path) -> None:
+        """Write all state to one safetensors file."""
+        own = self.memory
+        self.memory = {**own, **{PREFIX + name: value for name, value in self.watch.tensors().items()}}
+        try:
+            super().save(path)
+        finally:
+            self.memory = own
 
-    def _take_memory(self, memory: Memory) -> None:
-        own = {name.removeprefix(PREFIX): value for name, value in memory.items() if name.startswith(PREFIX)}
-        super()._take_memory({name: value for name, value in memory.items() if not name.startswith(PREFIX)})
-        self.watch = Watch.of(own)
+    def load(self, path: str | Path) -> None:
+        """Continue from what `save` wrote."""
+        super().load(path)
+        self.watch = Watch.of({k.removeprefix(PREFIX): v for k, v in self.memory.items() if k.startswith(PREFIX)})
+        self.memory = {key: value for key, value in self.memory.items() if not key.startswith(PREFIX)}

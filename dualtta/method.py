@@ -179,7 +179,7 @@ class Method(ABC):
 
     @property
     def guarded(self) -> bool:
-        """Whether `adapt` puts the method under a guard unless it is told otherwise."""
+        """Whether `adapt` puts the method under a guard by default."""
         return False
 
     @property

@@ -23,7 +23,6 @@ PROBABILITIES = (
     "the model returns probabilities, not logits: their softmax is nearly flat, so adaptation learns nothing from it. Leave "
     "out the model's last softmax, or pass logits=lambda p: p.clamp_min(1e-12).log()"
 )
-FEW = 16  # samples that a divergence is measured on
 LOWEST = -1e4  # of a log-probability in an entropy: exp is zero there, and a weighted gradient stays finite
 
 
@@ -159,16 +158,10 @@ class Probe:
         """Sum of F (theta - theta_source)^2 over the adapted parameters, with F[name] the importance of each."""
         return self._weights.drift(importance)
 
-    def divergence(self) -> Tensor:
-        """Mean KL divergence of the predictions at the weights of now from those of the probe, in nats.
-
-        Where samples are independent, `FEW` of them are forwarded.
-        """
-        few = self._shortcuts.independent and self._size > FEW
-        rows = slice(FEW) if few else slice(None)
-        with torch.no_grad():
-            log_q = widen(self._net(self._x[rows], single=self._single)).log_softmax(1)
-        return divergence(self._log_p[rows], log_q).mean()
+    def now(self, few: int) -> tuple[Tensor, Tensor]:
+        """Log-probabilities of the probe and at the weights of now; of a few samples where samples are independent."""
+        rows = slice(few) if self._shortcuts.independent else slice(None)
+        return self._log_p[rows], widen(self._net(self._x[rows], single=self._single)).log_softmax(1)
 
     def _in_batch(self, values: Tensor, rows: Tensor | None, fill: float) -> Tensor:
         """The values of these rows at their places in the batch (B,); `fill` elsewhere."""
@@ -225,15 +218,6 @@ def entropy(log_p: Tensor, p: Tensor | None = None) -> Tensor:
     """
     p = log_p.exp() if p is None else p
     return -(p * log_p.clamp_min(LOWEST)).sum(1)
-
-
-def divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
-    """KL(p || q) (B,) of log-probabilities (B, C).
-
-    >>> divergence(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.5, 0.5]]).log())
-    tensor([0.])
-    """
-    return (log_p.exp() * (log_p.clamp_min(LOWEST) - log_q.clamp_min(LOWEST))).sum(1)
 
 
 class WeightedEntropy(torch.autograd.Function):

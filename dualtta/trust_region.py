@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from dualtta.model.parameters import Weights
-from dualtta.probe import Probe
+from dualtta.probe import LOWEST, Probe
 
 FULL = 64  # samples; a smaller batch says less about the stream, and its bound is proportionally smaller
+FEW = 16  # samples that the divergence is measured on, where samples are independent
 TRIES = 6  # lengths of one step
 
 
@@ -35,8 +36,8 @@ class TrustRegion:
         for self.tries in range(1, TRIES + 1):
             torch._foreach_copy_(masters, torch._foreach_lerp(origin, full, scale))
             publish()
-            found = probe.divergence().item()
-            self.divergence = found if math.isfinite(found) and found >= 0 else math.inf if found != 0 else 0.0
+            found = divergence(*probe.now(FEW)).mean().item()
+            self.divergence = max(found, 0.0) if math.isfinite(found) else math.inf  # rounding may make it negative
             ratio = math.sqrt(bound / max(self.divergence, 1e-12))  # the divergence grows with the square of the step
             if self.divergence <= bound:
                 self.scale = min(1.0, scale * min(2.0, 0.9 * ratio))
@@ -44,3 +45,12 @@ class TrustRegion:
             scale *= max(0.1, 0.9 * ratio)
         self.scale = scale
         return False
+
+
+def divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """KL(p || q) (B,) of log-probabilities (B, C).
+
+    >>> divergence(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.5, 0.5]]).log())
+    tensor([0.])
+    """
+    return (log_p.exp() * (log_p.clamp_min(LOWEST) - log_q.clamp_min(LOWEST))).sum(1)

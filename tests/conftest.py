@@ -326,7 +326,7 @@ LOOSE = {
     "deyo": {"tau_plpd": 0.0},
     "deyo_dual": {"tau_plpd": 0.05},
     "eata": {"epsilon": 0.9},
-    "dualtta_safe": {"tau_sa": 0.05, "tau_sp": 0.1, "crowd": 2.5, "steady": 0.5},
+    "dualtta_safe": {"guard": False, "tau_sa": 0.05, "tau_sp": 0.1, "crowd": 2.5, "steady": 0.5},
 }
 
 

@@ -13,7 +13,7 @@ from dualtta.testing import run, same_step, small_net, small_stream
 LOOSE = {
     "deyo": {"tau_plpd": 0.0},
     "dualtta": {"tau_sa": 0.05},
-    "dualtta_safe": {"tau_sa": 0.05, "crowd": 2.5, "steady": 0.5},
+    "dualtta_safe": {"guard": False, "tau_sa": 0.05, "crowd": 2.5, "steady": 0.5},
 }
 
 

@@ -200,7 +200,7 @@ MOST = {  # operators: a few more than there are
     "source": (35, {}),
     "tent": (60, {}),
     "dualtta": (135, EVERYBODY),
-    "dualtta_safe": (200, EVERYBODY | {"crowd": 100.0, "steady": 10.0}),
+    "dualtta_safe": (200, EVERYBODY | {"guard": False, "crowd": 100.0, "steady": 10.0}),
 }
 
 

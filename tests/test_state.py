@@ -274,7 +274,10 @@ def test_a_buffer_that_a_forward_makes_of_the_input_is_put_back_without_touching
 @pytest.mark.parametrize("method", ["eata", "dualtta_safe"])
 def test_what_is_loaded_under_inference_mode_is_adapted_on(method, tmp_path):
     model, xs = small_net(), small_stream()
-    settings = {"eata": {"epsilon": 0.9}, "dualtta_safe": {"tau_sa": -1.0, "tau_sp": 1.0, "crowd": 9.0, "steady": 9.0}}[method]
+    settings = {
+        "eata": {"epsilon": 0.9},
+        "dualtta_safe": {"guard": False, "tau_sa": -1.0, "tau_sp": 1.0, "crowd": 9.0, "steady": 9.0},
+    }[method]
     if method == "eata":
         with torch.inference_mode():
             settings["fisher"] = dualtta.estimate_fisher(model, xs, origin="these", progress=False)

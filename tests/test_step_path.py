@@ -14,7 +14,7 @@ PACKAGE = Path(dualtta.__file__).parent
 DOCS = PACKAGE.parent / "docs" / "architecture.md"
 LOOSE = {  # settings that select samples of a net with random weights, and alarm neither
     "dualtta": {"tau_sa": 0.05, "tau_sp": 0.5},
-    "dualtta_safe": {"tau_sa": 0.05, "tau_sp": 0.5, "crowd": 2.5, "steady": 0.5},
+    "dualtta_safe": {"guard": False, "tau_sa": 0.05, "tau_sp": 0.5, "crowd": 2.5, "steady": 0.5},
     "deyo": {"tau_plpd": 0.0},
     "deyo_dual": {"tau_plpd": 0.05},
     "eata": {"epsilon": 0.9},

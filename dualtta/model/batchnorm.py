@@ -27,11 +27,19 @@ class BatchNormStatistics:
     """Makes BatchNorm layers normalise by the chosen statistics while a batch is forwarded."""
 
     def __init__(self, norms: list[_BatchNorm], statistics: Statistics) -> None:
-        check_statistics(statistics)
-        self.norms, self.batch, self.depth = norms, statistics == "batch", 0
-        share = 0.0 if isinstance(statistics, str) else float(statistics)  # 0: the source's alone, no blend needed
+        self.norms, self.depth = norms, 0
         # a layer without running statistics has none to blend with: it always normalises by the batch
-        self.blends = [Blend(norm, share) for norm in norms if share and norm.running_mean is not None]
+        self._all_blends = [Blend(norm) for norm in norms if norm.running_mean is not None]
+        self.use(statistics)
+
+    def use(self, statistics: Statistics, scale: float = 1.0) -> None:
+        """Normalise by these statistics from now on, with the share of a blend times `scale`."""
+        check_statistics(statistics)
+        self.batch = statistics == "batch"
+        share = 0.0 if isinstance(statistics, str) else float(statistics) * scale
+        self.blends = self._all_blends if share else []  # 0: the source's alone, no blend needed
+        for blend in self.blends:
+            blend.share = share
 
     @contextmanager
     def applied(self, *, single: bool) -> Iterator[None]:
@@ -69,8 +77,8 @@ class Blend:
     forward runs in between, so subclasses and the user's hooks keep working.
     """
 
-    def __init__(self, norm: _BatchNorm, share: float) -> None:
-        self.norm, self.share = norm, share
+    def __init__(self, norm: _BatchNorm) -> None:
+        self.norm, self.share = norm, 0.0
         self._buffers = cast(dict[str, Tensor], norm._buffers)  # ten times as fast to write as the module's attributes
         self._source = {name: self._buffers[name] for name in ("running_mean", "running_var")}
         self._handles: tuple[RemovableHandle, ...] = ()

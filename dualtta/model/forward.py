@@ -37,17 +37,17 @@ class Net:
         single_by_source: bool = True,
         speed: Speed = SAFE,
     ) -> None:
-        self.model, self.statistics, self.single_by_source = model.eval(), statistics, single_by_source
+        self.model, self.single_by_source = model.eval(), single_by_source
         self.layer = layer  # of feature views that name none
         self.batch_norms = batch_norms(model)
         self.speed, self.micro_batch = speed, speed.micro_batch
         self.eager = self.passes = Passes(model)  # `compile_passes` replaces the second
-        self.exact: dict[torch.Size, Shortcuts] = {}  # exact shortcuts by the shape of a sample, found by `find_shortcuts`
-        self.examined_on: dict[torch.Size, int] = {}  # the size of the batch that they were found on
+        # by coupling: exact shortcuts by the shape of a sample, and the size of the batch that they were found on
+        self._found: dict[bool, tuple[dict[torch.Size, Shortcuts], dict[torch.Size, int]]] = {}
         self.forwarded = 0  # samples
         self._read = read
         self._batch_norm = BatchNormStatistics(self.batch_norms, statistics)
-        self._others: dict[Statistics, tuple[BatchNormStatistics, dict[torch.Size, Shortcuts], dict[torch.Size, int]]] = {}
+        self.use_statistics(statistics)
         self._layouts: dict[tuple[str, torch.Size], tuple[int, int]] = {}
         self._copies_input = True  # until a pass shows that the model does not write into its input
         self._input_checked = False
@@ -73,14 +73,12 @@ class Net:
         if torch.is_grad_enabled() or not self.micro_batch:
             return self._forward(x, layers, single)
         logits, maps = zip(*(self._forward(part, layers, single) for part in self.parts(x)), strict=True)
-        return torch.cat(logits), {
-            layer: torch.cat([m[layer] for m in maps]) for layer in layers if all(layer in m for m in maps)
-        }
+        whole = [layer for layer in layers if all(layer in m for m in maps)]
+        return torch.cat(logits), {layer: torch.cat([m[layer] for m in maps]) for layer in whole}
 
     def forward_from(self, layer: str, z: Tensor, x: Tensor, *, single: bool = False) -> Tensor:
         """Logits (B, C) of the layers above `layer`, given its output z (B, ...); the layers below forward a sample or two."""
-        fewest = 2 if self.coupled(single) else 1  # BatchNorm refuses one value a channel
-        few = self._laid_out(x[:fewest] if x.shape[0] > fewest else x)
+        few = self._laid_out(x[: 2 if self.coupled(single) else 1])  # BatchNorm refuses one value a channel
         logits = []
         for part in self.parts(z):
             filled, size = self._filled(part), part.shape[0]
@@ -139,17 +137,9 @@ class Net:
 
     def use_statistics(self, statistics: Statistics, scale: float = 1.0) -> None:
         """Normalise BatchNorm by these statistics from now on, with the share of a blend times `scale`."""
-        if statistics != self.statistics:
-            self._others[self.statistics] = self._batch_norm, self.exact, self.examined_on  # shortcuts hold for one choice only
-            known = self._others.get(statistics)
-            self._batch_norm, self.exact, self.examined_on = known or (
-                BatchNormStatistics(self.batch_norms, statistics),
-                {},
-                {},
-            )
-            self.statistics = statistics
-        for blend in self._batch_norm.blends:
-            blend.share = float(statistics) * scale
+        self.statistics = statistics
+        self._batch_norm.use(statistics, scale)
+        self.exact, self.examined_on = self._found.setdefault(self.coupled(), ({}, {}))
 
     def coupled(self, single: bool = False) -> bool:
         """Whether BatchNorm makes the samples of a batch influence each other."""
@@ -172,7 +162,7 @@ class Net:
 
     def layer_of(self, view: FeatureView) -> str:
         layer = view.layer or self.layer
-        assert layer, "adapt() chooses the layer of views that name none"
+        assert layer, "adapt() chooses it"
         return layer
 
     def _forward(self, x: Tensor, layers: Iterable[str], single: bool) -> tuple[Tensor, Maps]:
@@ -181,9 +171,7 @@ class Net:
             output, maps = self._run(x, single, self.passes.whole, self._laid_out(given), layers)
         self.forwarded += size
         logits = read_logits(output, self._read, filled.shape[0], x.shape)
-        if filled is x:
-            return logits, maps
-        return logits[:size], {layer: z[:size] for layer, z in maps.items()}
+        return (logits, maps) if filled is x else (logits[:size], {layer: z[:size] for layer, z in maps.items()})
 
     def _run(self, x: Tensor, single: bool, run: Callable[..., Any], *inputs: Any) -> Any:
         """Run a pass with the model in its mode and precision; an input that it cannot take is an error of one line."""
@@ -196,9 +184,7 @@ class Net:
         except (torch.OutOfMemoryError, errors.WiringError):
             raise
         except (RuntimeError, AssertionError, ValueError, TypeError, IndexError, AttributeError) as error:
-            raise errors.forward_failed(
-                x, error
-            ) from error  # as layers of torch, timm and others do on a shape they cannot take
+            raise errors.forward_failed(x, error) from error  # of layers on a shape that they cannot take
 
     @contextmanager
     def _protected(self, x: Tensor) -> Iterator[Tensor]:

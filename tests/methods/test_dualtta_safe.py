@@ -11,7 +11,7 @@ from dualtta import state
 from dualtta.methods.dualtta_safe import PRIOR, DualTTASafe
 from dualtta.testing import run, same, same_step, small_net, small_stream
 
-LOOSE = {"tau_sa": -1.0, "tau_sp": 1.0, "lr": 1e-3}  # only the safeguards select
+LOOSE = {"guard": False, "tau_sa": -1.0, "tau_sp": 1.0, "lr": 1e-3}  # only the safeguards select
 FREE = {"crowd": 100.0, "steady": 10.0}  # safeguards that leave nothing out
 
 

@@ -16,7 +16,9 @@ from dualtta.methods import METHODS, make_method, settings, stored_settings
 from dualtta.testing import CHECKS, run, small_net, small_stream
 from dualtta.views import PatchShuffle, Style
 
-LOOSE = {"dualtta_safe": {"crowd": 2.5, "steady": 0.5}}  # random weights predict few classes: as it is, it would wait
+LOOSE = {
+    "dualtta_safe": {"guard": False, "crowd": 2.5, "steady": 0.5}
+}  # random weights predict few classes: as it is, it would wait
 
 
 @pytest.mark.parametrize(
