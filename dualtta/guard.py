@@ -17,7 +17,8 @@ from dualtta.trust_region import FULL, divergence
 TRIAL, LEARNING, PAUSED = 0.0, 1.0, 2.0  # modes
 MODES = {TRIAL: "trial", LEARNING: "learning", PAUSED: "paused"}
 WINDOW = 256  # samples of the moving averages by which statistics are compared
-KEEP = 0.7  # of the evidence, from check to check
+KEEP = 0.85  # of the evidence, from check to check
+LAST = 4  # times its length, for a trial that is undecided
 LIMIT = 5.0  # nats of evidence that one sample may give
 LONGEST = 2.0**20  # samples of a pause
 
@@ -31,7 +32,7 @@ class Guard:
     pause: samples without learning after a trial that shows no benefit; four times as many after each further one.
     every: batches from check to check; half as many in a trial.
     price: what a nat of divergence from the control must gain in consistency under mirroring.
-    benefit: standard errors above zero at which a trial is passed: 5 % by chance.
+    benefit: standard errors above zero at which a trial is passed: 2 % by chance at each check.
     harm: standard errors below zero at which learning ends: 1 % by chance at each check.
     gain: nats of information by which blended BatchNorm statistics must exceed the source's.
     caution: how much more a loss of certainty counts in that than a gain: batches of few classes make predictions uncertain.
@@ -43,7 +44,7 @@ class Guard:
     pause: int = 1024
     every: int = 4
     price: float = 0.1
-    benefit: float = 1.64
+    benefit: float = 2.0
     harm: float = 2.33
     gain: float = 0.2
     caution: float = 3.0
@@ -141,13 +142,18 @@ class Watch:
         self.variance = KEEP**2 * self.variance + (each - each.mean()).square().sum().item() + 1e-12
 
     def verdict(self, guard: Guard) -> str:
-        """ "harm", "benefit", "none" (a trial is over and showed neither), or "" where it goes on."""
+        """ "harm", "benefit", "none" (a trial showed neither), or "" where the trial or the learning goes on.
+
+        A trial with some evidence goes on for up to LAST times its length.
+        """
         errors = self.evidence / math.sqrt(self.variance)
         if errors < -guard.harm:
             return "harm"
         if self.mode != TRIAL or self.since < guard.trial:
             return ""
-        return "benefit" if errors > guard.benefit else "none"
+        if errors > guard.benefit:
+            return "benefit"
+        return "none" if errors < 0 or self.since >= LAST * guard.trial else ""
 
     def surprised(self, logits: Tensor) -> bool:
         """Whether the mean entropy of a batch's predictions is far from that of recent batches."""

@@ -88,7 +88,7 @@ def test_the_sharpness_gives_the_wanted_entropy():
 
 def test_a_trial_ends_by_its_evidence():
     guard, generator = Guard(), torch.Generator().manual_seed(0)
-    for shift, verdict in ((0.3, "benefit"), (-0.4, "harm"), (0.0, "none")):
+    for shift, verdict in ((0.3, "benefit"), (-0.4, "harm"), (-0.05, "none"), (0.05, "")):
         watch = Watch(since=guard.trial)
         each = torch.randn(256, generator=generator, dtype=torch.float64)
         watch.add(each - each.mean() + shift)
