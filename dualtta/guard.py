@@ -33,6 +33,7 @@ class Guard:
     every: batches from check to check; half as many in a trial.
     price: what a nat of divergence from the control must gain in consistency under mirroring.
     benefit: standard errors above zero at which a trial is passed: 2 % by chance at each check.
+    sure: standard errors above zero at which a trial is passed from a quarter of its length on: 0.1 % by chance.
     harm: standard errors below zero at which learning ends: 1 % by chance at each check.
     gain: nats of information by which blended BatchNorm statistics must exceed the source's.
     caution: how much more a loss of certainty counts in that than a gain: batches of few classes make predictions uncertain.
@@ -45,6 +46,7 @@ class Guard:
     every: int = 4
     price: float = 0.1
     benefit: float = 2.0
+    sure: float = 3.0
     harm: float = 2.33
     gain: float = 0.2
     caution: float = 3.0
@@ -149,7 +151,11 @@ class Watch:
         errors = self.evidence / math.sqrt(self.variance)
         if errors < -guard.harm:
             return "harm"
-        if self.mode != TRIAL or self.since < guard.trial:
+        if self.mode != TRIAL or self.since < guard.trial / 4:
+            return ""
+        if errors > guard.sure:
+            return "benefit"
+        if self.since < guard.trial:
             return ""
         if errors > guard.benefit:
             return "benefit"

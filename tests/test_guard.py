@@ -93,7 +93,13 @@ def test_a_trial_ends_by_its_evidence():
         each = torch.randn(256, generator=generator, dtype=torch.float64)
         watch.add(each - each.mean() + shift)
         assert watch.verdict(guard) == verdict
-    assert Watch(since=guard.trial - 1).mode == TRIAL
+    early = Watch(since=guard.trial / 4)
+    early.add(each - each.mean() + 0.3)
+    assert early.verdict(guard) == "benefit"
+    early = Watch(since=guard.trial / 4)
+    early.add(each - each.mean() + 0.15)
+    assert early.mode == TRIAL
+    assert early.verdict(guard) == ""
 
 
 def test_chance_ends_learning_in_about_one_check_of_a_hundred():

@@ -24,9 +24,9 @@ EXTENDING = {"eata_dual", "deyo_dual"}  # their equations are in two files
 METHODS = ["source", "norm", "tent", "eata", "sar", "deyo", "dualtta", "eata_dual", "deyo_dual", "dualtta_safe"]
 
 
-def crossed(method, norm, size=16, steps=4):
+def crossed(method, norm, size=16, steps=4, **settings):
     """The files of the package that run in each of some steps after a first, and whether one of the steps updated."""
-    adapter = dualtta.adapt(small_net(norm), method, lr=1e-4, **LOOSE.get(method, {}))
+    adapter = dualtta.adapt(small_net(norm), method, **{"lr": 1e-4, **LOOSE.get(method, {}), **settings})
     first, *batches = small_stream(1 + steps, size)
     paths, updated = [], False
 
@@ -56,6 +56,17 @@ def test_a_step_crosses_at_most_eight_files(method, norm, size):
     steps, updated = crossed(method, norm, size)
     assert updated or size == 1 or method in ("source", "norm")
     assert max(map(len, steps)) <= 8 + (method in EXTENDING), max(steps, key=len)
+
+
+GUARD = {"guarded.py", "guard.py", "trust_region.py", "model/parameters.py"}
+
+
+@pytest.mark.parametrize("norm", ["batch", "group"])
+def test_a_guard_adds_its_own_files_and_the_control(norm):
+    plain, _ = crossed("dualtta_safe", norm)
+    guarded, updated = crossed("dualtta_safe", norm, guard=True)
+    assert updated
+    assert set().union(*guarded) - set().union(*plain) <= GUARD
 
 
 @pytest.mark.parametrize("method", ["tent", "dualtta", "dualtta_safe"])
