@@ -18,6 +18,7 @@ TRIAL, LEARNING, PAUSED = 0.0, 1.0, 2.0  # modes
 MODES = {TRIAL: "trial", LEARNING: "learning", PAUSED: "paused"}
 WINDOW = 256  # samples of the moving averages by which statistics are compared
 KEEP = 0.85  # of the evidence, from check to check
+FUTILE = 1.0  # standard errors below zero at which a trial is given up from a quarter of its length on
 LAST = 4  # times its length, for a trial that is undecided
 LIMIT = 5.0  # nats of evidence that one sample may give
 LONGEST = 2.0**20  # samples of a pause
@@ -155,11 +156,19 @@ class Watch:
             return ""
         if errors > guard.sure:
             return "benefit"
+        if errors < -FUTILE:
+            return "none"
         if self.since < guard.trial:
             return ""
         if errors > guard.benefit:
             return "benefit"
         return "none" if errors < 0 or self.since >= LAST * guard.trial else ""
+
+    def every(self, guard: Guard) -> int:
+        """Batches from check to check: fewer in a trial, more the longer a pause is."""
+        if self.mode == TRIAL:
+            return max(1, guard.every // 2)
+        return guard.every * int(min(4.0, max(1.0, self.pause / guard.pause))) if self.mode == PAUSED else guard.every
 
     def surprised(self, logits: Tensor) -> bool:
         """Whether the mean entropy of a batch's predictions is far from that of recent batches."""

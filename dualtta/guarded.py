@@ -56,8 +56,7 @@ class GuardedAdapter(Adapter):
             x = x.clone() if x.is_inference() else x
             self._set_statistics(size)
             affordable = guard.budget is None or watch.spent <= guard.budget * watch.seen
-            every = max(1, guard.every // 2) if watch.mode == TRIAL else guard.every
-            due = affordable and watch.batches % every == 0
+            due = affordable and watch.batches % watch.every(guard) == 0
             control, event = self._check(x) if due else (None, "")
             watch.batches, watch.seen, watch.since = watch.batches + 1, watch.seen + size, watch.since + size
             if watch.mode == PAUSED and watch.since > watch.pause:

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from dualtta.guard import LEARNING, LIMIT, TRIAL, Guard, Watch, evidence, sharpness, similarities
+from dualtta.guard import LEARNING, LIMIT, PAUSED, TRIAL, Guard, Watch, evidence, sharpness, similarities
 from dualtta.probe import entropy
 
 
@@ -100,6 +100,15 @@ def test_a_trial_ends_by_its_evidence():
     early.add(each - each.mean() + 0.15)
     assert early.mode == TRIAL
     assert early.verdict(guard) == ""
+    early = Watch(since=guard.trial / 4)
+    early.add(each - each.mean() - 0.1)
+    assert early.verdict(guard) == "none"
+
+
+def test_checks_are_more_frequent_in_a_trial_and_rarer_in_a_long_pause():
+    guard = Guard()
+    assert [Watch(mode=mode).every(guard) for mode in (TRIAL, LEARNING)] == [2, 4]
+    assert [Watch(mode=PAUSED, pause=n * guard.pause).every(guard) for n in (1, 4, 64)] == [4, 16, 16]
 
 
 def test_chance_ends_learning_in_about_one_check_of_a_hundred():
