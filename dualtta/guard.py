@@ -16,7 +16,7 @@ from dualtta.trust_region import FULL, divergence
 
 TRIAL, LEARNING, PAUSED = 0.0, 1.0, 2.0  # modes
 MODES = {TRIAL: "trial", LEARNING: "learning", PAUSED: "paused"}
-WINDOW = 256  # samples of the moving averages by which statistics are compared
+WINDOW = 128  # samples of the moving averages by which statistics are compared
 KEEP = 0.85  # of the evidence, from check to check
 FUTILE = 1.0  # standard errors below zero at which a trial is given up from a quarter of its length on
 LAST = 4  # times its length, for a trial that is undecided
@@ -134,7 +134,7 @@ class Watch:
         certainty = math.log(self.blend_self / self.source_self)
         variety = math.log(self.source_cross / self.blend_cross)
         gained = variety + (certainty if certainty > 0 else guard.caution * certainty)
-        return (gained > guard.gain * (0.75 if self.blended else 1.0)) != bool(
+        return (gained > guard.gain * (0.5 if self.blended else 1.0)) != bool(
             self.blended
         )  # less, so as not to switch back and forth
 
@@ -177,8 +177,8 @@ class Watch:
         far = not first and gap * gap > 9 * self.spread + (0.25 * self.usual) ** 2
         if far and len(logits) >= FULL:
             self.compared, self.means = 0.0, {}  # another domain: statistics are compared anew
-        self.usual += gap if first else 0.2 * gap
-        self.spread = 0.0 if first else 0.8 * (self.spread + 0.2 * gap * gap)
+        self.usual += gap if first or far else 0.2 * gap
+        self.spread = self.spread if first or far else 0.8 * (self.spread + 0.2 * gap * gap)
         return far
 
 
