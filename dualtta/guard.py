@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 import torch
 from torch import Tensor
 
-from dualtta.probe import entropy, widen
+from dualtta.probe import LOWEST, entropy, widen
 from dualtta.trust_region import FULL, divergence
 
 TRIAL, LEARNING, PAUSED = 0.0, 1.0, 2.0  # modes
@@ -185,16 +185,28 @@ class Watch:
 NUMBERS = tuple(spec.name for spec in fields(Watch) if spec.name != "means")
 
 
-def evidence(control: Tensor, adapted: Tensor, control_flipped: Tensor, adapted_flipped: Tensor, price: float) -> Tensor:
-    """KL(p_c || p_c(flip x)) - KL(p_a || p_a(flip x)) - price KL(p_c || p_a) (B,), on a batch that was not learned from yet.
+def evidence(control: Tensor, adapted: Tensor, control_mirrored: Tensor, adapted_mirrored: Tensor, price: float) -> Tensor:
+    """I(p_a) - I(p_c) - price KL(p_c || p_a) (B,), of logits on a batch that was not learned from yet.
 
-    The adapted model must contradict itself less than the control does where an image is mirrored, and by more than a share of
-    what it changed. Learning makes predictions sharper, right or wrong, so the control's logits are scaled to the same entropy.
+    I is what the prediction for the mirror image says of that for the image, sum_k p_k log(q_k / mean q_k): low where a model
+    contradicts itself, and where it predicts the same for every image. The gain must pay for a share of what was changed.
+    Learning makes predictions sharper, right or wrong, so the control's logits are scaled to the same mean entropy.
     """
-    log_a, log_af = (widen(logits).log_softmax(1) for logits in (adapted, adapted_flipped))
+    log_a, log_am = (widen(logits).log_softmax(1) for logits in (adapted, adapted_mirrored))
     scale = sharpness(widen(control), entropy(log_a).mean())
-    log_c, log_cf = ((scale * widen(logits)).log_softmax(1) for logits in (control, control_flipped))
-    return divergence(log_c, log_cf) - divergence(log_a, log_af) - price * divergence(log_c, log_a)
+    log_c, log_cm = ((scale * widen(logits)).log_softmax(1) for logits in (control, control_mirrored))
+    return information(log_a, log_am) - information(log_c, log_cm) - price * divergence(log_c, log_a)
+
+
+def information(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """sum_k p_k log(q_k / mean q_k) (B,) of log-probabilities (B, C).
+
+    >>> certain = torch.tensor([[0.0, -1e4], [-1e4, 0.0]])
+    >>> information(certain, certain).exp()
+    tensor([2., 2.])
+    """
+    log_mean = log_q.exp().mean(0).clamp_min(torch.finfo(log_q.dtype).tiny).log()
+    return (log_p.exp() * (log_q.clamp_min(LOWEST) - log_mean)).sum(1)
 
 
 def sharpness(logits: Tensor, wanted: Tensor) -> Tensor:

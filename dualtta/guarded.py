@@ -45,6 +45,7 @@ class GuardedAdapter(Adapter):
 
     def _begin(self) -> None:
         super()._begin()
+        self.warned = True  # of collapse: the guard acts on it
         self.watch = Watch()
 
     def step(self, x: Tensor, **options: Any) -> Step:
@@ -69,7 +70,11 @@ class GuardedAdapter(Adapter):
                     step = replace(step, logits=control)
             else:
                 step = self._standing_step(x, control)
-            if watch.surprised(step.logits) and affordable and control is None:
+            if step.collapsing:
+                self._end_learning("harm")
+                control, event = self._forward(x), "rollback"
+                step = replace(step, logits=control)
+            elif watch.surprised(step.logits) and affordable and control is None:
                 control, event = self._check(x)
                 step = replace(step, logits=control) if event else step
         forwards = self.net.forwarded - before
@@ -121,15 +126,15 @@ class GuardedAdapter(Adapter):
             watch.enter(LEARNING)
             watch.pause, watch.passed = 0.0, watch.passed + 1
         elif verdict:
-            watch.harms += verdict == "harm" and watch.mode == LEARNING
-            watch.pause = min(4 * watch.pause, LONGEST) if watch.pause else float(guard.pause)
-            self._to_source(PAUSED)
+            self._end_learning(verdict)
             return control, "rollback"
         return control, ""
 
     def _evidence(self, x: Tensor, control: Tensor) -> Tensor:
-        """The evidence of each sample (B,) for the adapted model. Inputs that are no images have no mirror image."""
-        mirrored = x.flip(3) if x.ndim == 4 else x
+        """The evidence of each sample (B,); against the adapted model where inputs are no images, which have no mirror image."""
+        if x.ndim != 4:
+            return control.new_full((len(x),), -1.0)
+        mirrored = x.flip(3)
         return evidence(control, self._forward(x), self._control(mirrored), self._forward(mirrored), self.guard.price)
 
     def _set_statistics(self, size: int) -> None:
@@ -161,9 +166,16 @@ class GuardedAdapter(Adapter):
     def _forward(self, x: Tensor) -> Tensor:
         return self._owned(self.net(x, single=len(x) == 1))
 
+    def _end_learning(self, verdict: str) -> None:
+        """Return to the source, and pause for longer than the last time."""
+        watch = self.watch
+        watch.harms += verdict == "harm" and watch.mode == LEARNING
+        watch.pause = min(4 * watch.pause, LONGEST) if watch.pause else float(self.guard.pause)
+        self._to_source(PAUSED)
+
     def _to_source(self, mode: float) -> None:
         self._restore(self.weights.source, {})
-        self.memory = {**self._first_memory}
+        self.memory, self.alarmed = {**self._first_memory}, False
         self.watch.moved = 0.0
         self.watch.enter(mode)
 
