@@ -131,7 +131,7 @@ class GuardedAdapter(Adapter):
         return control, ""
 
     def _evidence(self, x: Tensor, control: Tensor) -> Tensor:
-        """The evidence of each sample (B,); against the adapted model where inputs are no images, which have no mirror image."""
+        """The evidence of each sample (B,); against the adapted model where inputs are no images and have no mirror image."""
         if x.ndim != 4:
             return control.new_full((len(x),), -1.0)
         mirrored = x.flip(3)
