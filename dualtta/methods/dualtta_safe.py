@@ -76,7 +76,7 @@ class DualTTASafe(Method):
     def from_earlier(cls, settings: Mapping[str, Any], classes: int) -> dict[str, Any]:
         """Earlier versions had no guard."""
         found = super().from_earlier(settings, classes)
-        return {"guard": False, **found} if "crowd" in found else found
+        return {"guard": False, **found} if {"crowd", "steady"} <= found.keys() else found
 
     @property
     def update(self) -> Update:

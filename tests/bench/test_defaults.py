@@ -16,9 +16,10 @@ def about(method, asked=None, **was):
 @pytest.mark.parametrize(
     ("record", "found"),
     [
-        (about("dualtta_safe", crowd=1.3, steady=0.03), {}),
+        (about("dualtta_safe", crowd=1.3, steady=0.03, guard=True), {}),
+        (about("dualtta_safe", crowd=1.3, steady=0.03), {"guard": (False, True)}),  # earlier versions had none
         (about("dualtta_safe", **DualTTASafe.retired), {}),  # of an earlier version
-        (about("dualtta_safe", crowd=1.2, steady=0.03), {"crowd": (1.2, 1.3)}),
+        (about("dualtta_safe", crowd=1.2, steady=0.03, guard=True), {"crowd": (1.2, 1.3)}),
         (about("dualtta_safe", {"crowd": 1.2}, crowd=1.2), {}),  # it was chosen
         (about("dualtta_safe", statistics="batch"), {"statistics": ("batch", 0.3)}),
         (about("dualtta_safe", {"statistics": "batch"}, statistics="batch"), {}),
