@@ -256,7 +256,7 @@ class Adapter:
         """How the adapter was made, as far as its state depends on it."""
         own: dict[str, Any] = {"method": method_name(type(self.method)), "lr": self.lr, "momentum": self.momentum}
         made = own | self.wiring | {"source": self.weights.fingerprint} | stored_settings(self.method)
-        return state.plain({key: value for key, value in made.items() if key != "guard"})
+        return state.plain({**made, "guard": None})  # see GuardedAdapter
 
 
 def count_classes(memory: Memory, key: str, predictions: Tensor, classes: int) -> Memory:

@@ -20,6 +20,7 @@ WINDOW = 128  # samples of the moving averages by which statistics are compared
 KEEP = 0.85  # of the evidence, from check to check
 FUTILE = 1.0  # standard errors below zero at which a trial is given up from a quarter of its length on
 LAST = 4  # times its length, for a trial that is undecided
+ROUNDING = 1e-3  # nats of evidence of one sample that rounding may make
 LIMIT = 5.0  # nats of evidence that one sample may give
 LONGEST = 2.0**20  # samples of a pause
 
@@ -33,7 +34,7 @@ class Guard:
     pause: samples without learning after a trial that shows no benefit; four times as many after each further one.
     every: batches from check to check; half as many in a trial.
     price: what a nat of divergence from the control must gain in consistency under mirroring.
-    benefit: standard errors above zero at which a trial is passed: 2 % by chance at each check.
+    benefit: standard errors above zero at which a trial is passed: 0.6 % by chance at a check.
     sure: standard errors above zero at which a trial is passed from a quarter of its length on: 0.1 % by chance.
     harm: standard errors below zero at which learning ends: 1 % by chance at each check.
     gain: nats of information by which blended BatchNorm statistics must exceed the source's.
@@ -46,7 +47,7 @@ class Guard:
     pause: int = 1024
     every: int = 4
     price: float = 0.1
-    benefit: float = 2.0
+    benefit: float = 2.5
     sure: float = 3.0
     harm: float = 2.33
     gain: float = 0.2
@@ -92,24 +93,29 @@ class Watch:
     passed: float = 0.0  # trials that showed a benefit
     harms: float = 0.0  # times that learning was ended by evidence of harm
     switches: float = 0.0  # of the statistics
+    unchecked: float = math.inf  # batches since the last check
     means: dict[str, Tensor] = field(default_factory=dict)  # mean predictions (C,), by the source's statistics and by the blend
+    pending: dict[str, Tensor] = field(default_factory=dict)  # logits (N, C) of which there are too few for evidence
 
     def enter(self, mode: float) -> None:
-        self.mode, self.since, self.evidence, self.variance = mode, 0.0, 0.0, 0.0
+        self.mode, self.since, self.evidence, self.variance, self.pending = mode, 0.0, 0.0, 0.0, {}
         self.trials += mode == TRIAL
 
     def tensors(self) -> dict[str, Tensor]:
         """What is remembered, by names."""
         numbers = {name: getattr(self, name) for name in NUMBERS}
         named = {name: torch.tensor(value, dtype=torch.float64) for name, value in numbers.items()}
-        return {**named, **{f"mean.{name}": mean for name, mean in self.means.items()}}
+        means = {f"mean.{name}": mean for name, mean in self.means.items()}
+        return {**named, **means, **{f"pending.{name}": logits for name, logits in self.pending.items()}}
 
     @classmethod
     def of(cls, named: Mapping[str, Tensor]) -> "Watch":
         """What `tensors` gave."""
         numbers = {name: float(named[name]) for name in NUMBERS if name in named}
-        means = {name: named[f"mean.{name}"] for name in ("source", "blend") if f"mean.{name}" in named}
-        return cls(**numbers, means=means)
+        kept = {
+            kind: {k.removeprefix(kind): v for k, v in named.items() if k.startswith(kind)} for kind in ("mean.", "pending.")
+        }
+        return cls(**numbers, means=kept["mean."], pending=kept["pending."])
 
     def compare(self, source: Tensor, blend: Tensor, guard: Guard) -> bool:
         """Whether statistics should change, given one batch's logits (B, C) by the source's statistics and by the blend.
@@ -119,6 +125,8 @@ class Watch:
         samples are those of earlier batches: statistics of one batch push its own predictions apart.
         """
         size, first = len(source), not self.means
+        if not (source.isfinite().all() and blend.isfinite().all()):
+            return False
         self.compared += size
         rate = max(size / self.compared, min(1.0, size / WINDOW))
         for name, logits in (("source", source), ("blend", blend)):
@@ -138,11 +146,27 @@ class Watch:
             self.blended
         )  # less, so as not to switch back and forth
 
+    def pool(self, *logits: Tensor, price: float) -> bool:
+        """Gather logits (B, C) for `evidence` until there are enough, and add it. Returns whether it was added.
+
+        What mean predictions and variances are taken over must be more than a few samples.
+        """
+        for number, each in enumerate(logits):
+            known = self.pending.get(str(number))
+            self.pending[str(number)] = widen(each) if known is None else torch.cat([known, widen(each)])
+        if len(self.pending["0"]) < FULL:
+            return False
+        control, adapted, control_mirrored, adapted_mirrored = (self.pending[str(number)] for number in range(4))
+        self.add(evidence(control, adapted, control_mirrored, adapted_mirrored, price))
+        self.pending = {}
+        return True
+
     def add(self, each: Tensor) -> None:
-        """Add the evidence of each sample of a batch (B,)."""
-        each = each.double().nan_to_num(-LIMIT, LIMIT, -LIMIT).clamp(-LIMIT, LIMIT)
+        """Add the evidence of each of some samples (N,)."""
+        each = each.cpu().double().nan_to_num(-LIMIT, LIMIT, -LIMIT).clamp(-LIMIT, LIMIT)
+        spread = each.var() if len(each) > 1 else each.square().sum()
         self.evidence = KEEP * self.evidence + each.sum().item()
-        self.variance = KEEP**2 * self.variance + (each - each.mean()).square().sum().item() + 1e-12
+        self.variance = KEEP**2 * self.variance + len(each) * (spread.item() + ROUNDING**2)
 
     def verdict(self, guard: Guard) -> str:
         """ "harm", "benefit", "none" (a trial showed neither), or "" where the trial or the learning goes on.
@@ -173,6 +197,8 @@ class Watch:
     def surprised(self, logits: Tensor) -> bool:
         """Whether the mean entropy of a batch's predictions is far from that of recent batches."""
         value = entropy(widen(logits).log_softmax(1)).mean().item()
+        if not math.isfinite(value):
+            return False
         first, gap = not self.usual, value - self.usual
         far = not first and gap * gap > 9 * self.spread + (0.25 * self.usual) ** 2
         if far and len(logits) >= FULL:
@@ -182,7 +208,7 @@ class Watch:
         return far
 
 
-NUMBERS = tuple(spec.name for spec in fields(Watch) if spec.name != "means")
+NUMBERS = tuple(spec.name for spec in fields(Watch) if spec.name not in ("means", "pending"))
 
 
 def evidence(control: Tensor, adapted: Tensor, control_mirrored: Tensor, adapted_mirrored: Tensor, price: float) -> Tensor:

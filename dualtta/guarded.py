@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from dualtta.adapter import Adapter
-from dualtta.guard import LEARNING, LONGEST, MODES, PAUSED, TRIAL, Guard, Watch, evidence
+from dualtta.guard import LEARNING, LONGEST, MODES, PAUSED, TRIAL, Guard, Watch
 from dualtta.method import Step
 from dualtta.model.batchnorm import Statistics
 from dualtta.probe import FiniteCheck
@@ -41,6 +41,8 @@ class GuardedAdapter(Adapter):
         self.blend = self.net.statistics if choose_statistics and self.net.coupled() else None
         if self._updater:
             self._updater.region = TrustRegion(guard.step)
+        if self.blend is not None:  # compiled passes do not see statistics change
+            self.net.speed = replace(self.net.speed, compile=False, graphs=False)
         self._begin()
 
     def _begin(self) -> None:
@@ -57,12 +59,14 @@ class GuardedAdapter(Adapter):
             x = x.clone() if x.is_inference() else x
             self._set_statistics(size)
             affordable = guard.budget is None or watch.spent <= guard.budget * watch.seen
-            due = affordable and watch.batches % watch.every(guard) == 0
+            due = affordable and watch.unchecked >= watch.every(guard)
             control, event = self._check(x) if due else (None, "")
-            watch.batches, watch.seen, watch.since = watch.batches + 1, watch.seen + size, watch.since + size
+            learns = self._updater is not None and affordable and watch.mode != PAUSED
+            watch.batches, watch.seen, watch.unchecked = watch.batches + 1, watch.seen + size, watch.unchecked + 1
+            watch.since += size if learns or watch.mode == PAUSED else 0
             if watch.mode == PAUSED and watch.since > watch.pause:
                 watch.enter(TRIAL)
-            if self._updater and affordable and watch.mode != PAUSED:
+            if learns:
                 if watch.mode == TRIAL and control is None and watch.moved:
                     control = self._control(x)
                 step = self._learning_step(x, options)
@@ -75,7 +79,7 @@ class GuardedAdapter(Adapter):
                 control, event = self._forward(x), "rollback"
                 step = replace(step, logits=control)
             elif watch.surprised(step.logits) and affordable and control is None:
-                control, event = self._check(x)
+                control, event = self._check_before(x, step)
                 step = replace(step, logits=control) if event else step
         forwards = self.net.forwarded - before
         watch.spent += forwards + 2 * step.backwards
@@ -104,10 +108,24 @@ class GuardedAdapter(Adapter):
             **counts,
         }
 
+    def _check_before(self, x: Tensor, step: Step) -> tuple[Tensor, str]:
+        """A check of the weights before the step that was taken on this batch."""
+        if not (step.updated and self._updater):
+            return self._check(x)
+        now = self.weights.values()
+        self.weights.assign(self._updater.before)
+        event = ""
+        try:
+            control, event = self._check(x)
+        finally:
+            if not event:
+                self.weights.assign(now)
+        return control, event
+
     def _check(self, x: Tensor) -> tuple[Tensor, str]:
         """The control's logits on this batch, and what was decided: "", "statistics" or "rollback"."""
         watch, guard = self.watch, self.guard
-        watch.checks += 1
+        watch.checks, watch.unchecked = watch.checks + 1, 0.0
         control = self._control(x)
         if self.blend is not None and len(x) > 1:
             other = self._control_by_other_statistics(x)
@@ -118,8 +136,7 @@ class GuardedAdapter(Adapter):
                 self._to_source(TRIAL)
                 return other, "statistics"
         if watch.moved:
-            watch.add(self._evidence(x, control))
-            verdict = watch.verdict(guard)
+            verdict = watch.verdict(guard) if self._gather_evidence(x, control) else ""
         else:
             verdict = "none" if watch.mode == TRIAL and watch.since >= guard.trial else ""  # no sample was selected
         if verdict == "benefit":
@@ -130,12 +147,14 @@ class GuardedAdapter(Adapter):
             return control, "rollback"
         return control, ""
 
-    def _evidence(self, x: Tensor, control: Tensor) -> Tensor:
-        """The evidence of each sample (B,); against the adapted model where inputs are no images and have no mirror image."""
-        if x.ndim != 4:
-            return control.new_full((len(x),), -1.0)
-        mirrored = x.flip(3)
-        return evidence(control, self._forward(x), self._control(mirrored), self._forward(mirrored), self.guard.price)
+    def _gather_evidence(self, x: Tensor, control: Tensor) -> bool:
+        """Add this batch's evidence; whether there is more than before."""
+        if x.ndim != 4:  # no image, which has no mirror image: nothing speaks for the adapted model
+            self.watch.add(control.new_full((len(x),), -1.0))
+            return True
+        mirrored, watch = x.flip(3), self.watch
+        views = control, self._forward(x), self._control(mirrored), self._forward(mirrored)
+        return watch.pool(*views, price=self.guard.price)
 
     def _set_statistics(self, size: int) -> None:
         """The statistics in force; of a blend, a share in proportion to the batch up to FULL samples."""
@@ -143,12 +162,14 @@ class GuardedAdapter(Adapter):
             self.net.use_statistics(self.blend if self.watch.blended else "source", min(1.0, size / FULL))
 
     def _control_by_other_statistics(self, x: Tensor) -> Tensor:
-        self.watch.blended = 1.0 - self.watch.blended
-        self._set_statistics(len(x))
-        logits = self._control(x)
-        self.watch.blended = 1.0 - self.watch.blended
-        self._set_statistics(len(x))
-        return logits
+        watch, blended = self.watch, self.watch.blended
+        watch.blended = 1.0 - blended
+        try:
+            self._set_statistics(len(x))
+            return self._control(x)
+        finally:
+            watch.blended = blended
+            self._set_statistics(len(x))
 
     def _control(self, x: Tensor) -> Tensor:
         """Logits of the source weights, by the statistics in force."""
@@ -182,16 +203,17 @@ class GuardedAdapter(Adapter):
     def _learning_step(self, x: Tensor, options: Mapping[str, Any]) -> Step:
         region = self._updater.region if self._updater else None
         assert region is not None, "set_guard gives the updater its trust region"
-        region.scale = self.watch.scale
+        watch, moved = self.watch, self.watch.moved
+        region.scale, watch.moved = watch.scale, moved + 1  # ahead of the step: an interrupted one may have moved the weights
         step = super().step(x, **options)
-        self.watch.scale = region.scale
-        self.watch.moved += step.updated
+        watch.scale, watch.moved = region.scale, 0.0 if step.recovered else moved + step.updated
         return step
 
     def _standing_step(self, x: Tensor, logits: Tensor | None) -> Step:
         """A prediction without a step."""
         self.steps += 1
-        logits = self._forward(x) if logits is None else logits
+        if logits is None:
+            logits = self._forward(x) if self.watch.mode == LEARNING else self._control(x)
         zeros, none = torch.zeros(len(x), device=x.device), torch.zeros(len(x), dtype=torch.bool, device=x.device)
         return Step(
             logits=logits,

@@ -215,6 +215,11 @@ class Updater:
                 return evaluation, Outcome(skipped=True, backwards=backwards)
         return used, Outcome(updated=not used.selection.empty(), backwards=backwards)
 
+    @property
+    def before(self) -> dict[str, Tensor]:
+        """The weights before the last update."""
+        return self._snapshot.values
+
     def _shorten(self, probe: Probe) -> None:
         optimizer, before = self._optimizer, self._snapshot.values
         if self.region and not self.region.shorten(probe, optimizer.weights, before, optimizer.publish):

@@ -160,7 +160,7 @@ class Probe:
 
     def now(self, few: int) -> tuple[Tensor, Tensor]:
         """Log-probabilities of the probe and at the weights of now; of a few samples where samples are independent."""
-        rows = slice(few) if self._shortcuts.independent else slice(None)
+        rows = slice(None, None, max(1, self._size // few) if self._shortcuts.independent else 1)
         return self._log_p[rows], widen(self._net(self._x[rows], single=self._single)).log_softmax(1)
 
     def _in_batch(self, values: Tensor, rows: Tensor | None, fill: float) -> Tensor:

@@ -13,6 +13,7 @@ from dualtta.probe import LOWEST, Probe
 FULL = 64  # samples; a smaller batch says less about the stream, and its bound is proportionally smaller
 FEW = 16  # samples that the divergence is measured on, where samples are independent
 TRIES = 6  # lengths of one step
+LEAST = 1e-6  # of the scale, so that it can recover
 
 
 @dataclass
@@ -40,10 +41,10 @@ class TrustRegion:
             self.divergence = max(found, 0.0) if math.isfinite(found) else math.inf  # rounding may make it negative
             ratio = math.sqrt(bound / max(self.divergence, 1e-12))  # the divergence grows with the square of the step
             if self.divergence <= bound:
-                self.scale = min(1.0, scale * min(2.0, 0.9 * ratio))
+                self.scale = min(1.0, max(LEAST, scale * min(2.0, 0.9 * ratio)))
                 return True
             scale *= max(0.1, 0.9 * ratio)
-        self.scale = scale
+        self.scale = max(LEAST, scale)
         return False
 
 

@@ -149,3 +149,21 @@ def test_what_is_remembered_comes_back_from_its_tensors():
 def test_settings_out_of_range_are_refused(setting, value, says):
     with pytest.raises(ValueError, match=f"{setting} must be .*{says}"):
         Guard(**{setting: value})
+
+
+def null_trials(size, trials=200):
+    """The shares of trials passed and ended by harm where the evidence is chance alone, in batches of this size."""
+    guard, generator, found = Guard(), torch.Generator().manual_seed(0), []
+    for _ in range(trials):
+        watch, verdict = Watch(), ""
+        while not verdict:
+            watch.since += 2 * size
+            watch.add(torch.randn(max(size, 64), generator=generator, dtype=torch.float64))
+            verdict = watch.verdict(guard)
+        found.append(verdict)
+    return found.count("benefit") / trials
+
+
+@pytest.mark.slow
+def test_chance_passes_few_trials():
+    assert null_trials(64) < 0.1

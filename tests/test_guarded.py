@@ -46,7 +46,7 @@ def test_predictions_in_a_trial_are_the_source_models_whatever_the_rate(norm, si
 def test_after_a_benefit_the_adapted_model_predicts(monkeypatch):
     adapter = guarded("group", lr=0.1, guard=Guard(step=1.0))
     verdicts(monkeypatch, "benefit")
-    *stream, last = small_stream(8)
+    *stream, last = small_stream(8, 64)
     states = [adapter.step(x).guard for x in stream]
     assert states[-1] == "learning"
     assert adapter.report()["passed"] == 1
@@ -72,7 +72,7 @@ def test_harm_returns_to_the_source_and_pauses_each_time_for_longer(norm, monkey
 def test_a_rolled_back_batch_is_predicted_by_the_source(monkeypatch):
     adapter, source = guarded("group", lr=0.1, guard=Guard(step=1.0)), dualtta.adapt(small_net("group"), "source")
     verdicts(monkeypatch, "benefit", "", "harm")
-    for x in small_stream(30):
+    for x in small_stream(30, 64):
         step = adapter.step(x)
         if step.guard == "rollback":
             assert torch.allclose(step.logits, source.predict(x), atol=1e-6)
@@ -110,11 +110,16 @@ def test_reset_forgets_all_that_the_guard_knows():
     assert all(map(same_step, first, [adapter.step(x) for x in stream]))
 
 
-def test_a_budget_bounds_the_cost():
-    adapter = guarded("group", budget=1.5)
-    for x in small_stream(40):
-        adapter.step(x)
-    assert adapter.report()["forwards_per_sample"] < 1.8
+@pytest.mark.parametrize("budget", [1.1, 1.3, 1.5])
+def test_a_budget_bounds_the_cost_and_leaves_checks_their_share(budget):
+    adapter = guarded("group", budget=budget, lr=1e3, guard=Guard(step=1.0, trial=10**6))
+    source = dualtta.adapt(small_net("group"), "source")
+    for x in small_stream(200):
+        step = adapter.step(x)
+        assert step.guard == "rollback" or torch.allclose(step.logits, source.predict(x), atol=1e-5)  # the trial is not over
+    report = adapter.report()
+    assert report["forwards_per_sample"] < budget + 0.1
+    assert report["checks"] >= 3
     assert guarded_cost() > 2.5
 
 
@@ -177,3 +182,42 @@ def test_inputs_that_are_no_images_are_predicted_as_by_the_source():
     for _ in range(40):
         x = torch.randn(64, 6)
         assert torch.allclose(adapter(x), net(x), atol=1e-5)
+
+
+def test_an_interrupted_comparison_leaves_the_statistics_as_they_were(monkeypatch):
+    adapter, x = guarded(), small_stream(1)[0]
+    before, calls = adapter.predict(x), []
+    monkeypatch.setattr(adapter, "_control", lambda x: calls.append(1) or (_ for _ in ()).throw(KeyboardInterrupt))
+    adapter.watch.blended = 0.0
+    with pytest.raises(KeyboardInterrupt):
+        adapter._control_by_other_statistics(x)
+    monkeypatch.undo()
+    assert torch.equal(adapter.predict(x), before)
+
+
+def test_a_guarded_state_is_refused_without_a_guard(tmp_path):
+    guarded().save(tmp_path / "state.safetensors")
+    with pytest.raises(ValueError, match="saved with guard="):
+        guarded(guard=False).load(tmp_path / "state.safetensors")
+
+
+def test_a_batch_of_logits_that_are_not_finite_does_not_blind_the_guard():
+    watch, fine = Watch(), torch.randn(64, 10)
+    assert not watch.compare(fine, fine * torch.nan, Guard())
+    assert not watch.surprised(fine * torch.nan)
+    watch.compare(fine, fine, Guard())
+    watch.surprised(fine)
+    assert all(value.isfinite().all() for name, value in watch.tensors().items() if name != "unchecked")
+
+
+def test_an_unchanged_model_never_passes_a_trial():
+    adapter = guarded("group", lr=1e-12)
+    for x in small_stream(60, 64):
+        adapter.step(x)
+    assert adapter.report()["passed"] == 0
+
+
+def test_compiling_is_left_out_where_the_guard_chooses_statistics():
+    speed = dualtta.Speed(compile=True, backend="eager")
+    assert not guarded("batch", speed=speed).net.speed.compile
+    assert guarded("group", speed=speed).net.speed.compile

@@ -54,8 +54,8 @@ class Weights:
     def at_source(self) -> Iterator[None]:
         """The model at its source parameters while this lasts."""
         now = self.values()
-        self.assign(self.source)
         try:
+            self.assign(self.source)
             yield
         finally:
             self.assign(now)
