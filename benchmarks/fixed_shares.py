@@ -127,5 +127,5 @@ METHODS: dict[str, Callable[[Shares], str | Method]] = {
     "eata_dual": lambda shares: FixedEATADual(shares=shares),
     "deyo_dual": lambda shares: FixedDeYODual(shares=shares),
     "dualtta": lambda shares: FixedDual(shares=shares),
-    "dualtta_safe": lambda shares: FixedSafe(shares=shares),
+    "dualtta_safe": lambda shares: FixedSafe(shares=shares, guard=False),
 }

@@ -27,8 +27,8 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "deyo_dual": {"yes": {"tau_ent": 2.0, "tau_plpd": -1.0}, "no": {"tau_ent": 0.0}},
     "dualtta": {"yes": {"tau_sa": -1.0, "tau_sp": 1.0}, "no": {"tau_sa": 1.0, "tau_sp": 1.0}},
     "dualtta_safe": {
-        "yes": {"tau_sa": -1.0, "tau_sp": 1.0, "crowd": 100.0, "steady": 10.0},
-        "no": {"tau_sa": 1.0, "tau_sp": 1.0},
+        "yes": {"guard": False, "tau_sa": -1.0, "tau_sp": 1.0, "crowd": 100.0, "steady": 10.0},
+        "no": {"guard": False, "tau_sa": 1.0, "tau_sp": 1.0},
     },
 }
 NETS: dict[str, Callable[[int], nn.Module]] = {  # the first two take a twentieth of the time of the others

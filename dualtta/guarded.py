@@ -1,4 +1,4 @@
-"""An adapter under a guard: it may learn only where learning shows a benefit, and returns to the source where it harms.
+"""An adapter under a guard: the adapted model predicts only where evidence speaks for it, else the source model does.
 
 A share of the batches is also forwarded through the source model, the control. Three decisions follow:
 
