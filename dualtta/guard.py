@@ -142,9 +142,8 @@ class Watch:
         certainty = math.log(self.blend_self / self.source_self)
         variety = math.log(self.source_cross / self.blend_cross)
         gained = variety + (certainty if certainty > 0 else guard.caution * certainty)
-        return (gained > guard.gain * (0.5 if self.blended else 1.0)) != bool(
-            self.blended
-        )  # less, so as not to switch back and forth
+        needed = guard.gain * (0.5 if self.blended else 1.0)  # hysteresis: noise does not switch back and forth
+        return (gained > needed) != bool(self.blended)
 
     def pool(self, *logits: Tensor, price: float) -> bool:
         """Gather logits (B, C) for `evidence` until there are enough, and add it. Returns whether it was added.

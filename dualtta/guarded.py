@@ -2,7 +2,7 @@
 
 A share of the batches is also forwarded through the source model, the control. Three decisions follow:
 
-1. Statistics. BatchNorm goes by the source's until a blend with the batch's gives more informative predictions.
+1. Statistics. BatchNorm uses the source's running statistics until a blend with the batch's gives more informative predictions.
 2. Learning. The model learns in a trial, during which the control predicts. Where the trial shows a benefit, the adapted model
    predicts from then on. Else it returns to the source and learning pauses. Later checks may end it as well.
 3. Steps. Each keeps to a trust region on predictions.
